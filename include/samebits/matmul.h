@@ -1,0 +1,74 @@
+/* Matrix products: matmul, linear, addmm, and products with quantised or prepared weights. */
+#ifndef SAMEBITS_MATMUL_H
+#define SAMEBITS_MATMUL_H
+
+#include <samebits/weights.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum samebits_activation {
+    SAMEBITS_ACTIVATION_NONE = 0,
+    SAMEBITS_ACTIVATION_RELU,
+    SAMEBITS_ACTIVATION_SILU,
+    SAMEBITS_ACTIVATION_GELU,      /* with erf */
+    SAMEBITS_ACTIVATION_GELU_TANH, /* the tanh approximation */
+    SAMEBITS_ACTIVATION_COUNT
+} samebits_activation;
+
+/* What happens to the f32 product before its one rounding to the output's dtype (spec/ops/matmul.md):
+ * t = alpha * acc; t = fma(beta, c, t) if c; t = t + bias if bias; t = activation(t). */
+typedef struct samebits_epilogue {
+    size_t struct_size; /* set by samebits_epilogue_default */
+    float alpha;
+    float beta;
+    const DLTensor *c;    /* NULL, or broadcastable to the output; f32, f16 or bf16 */
+    const DLTensor *bias; /* NULL, or (N); f32, f16 or bf16 */
+    samebits_activation activation;
+} samebits_epilogue;
+
+/* alpha 1, beta 0, no c, no bias, no activation. */
+SAMEBITS_API void samebits_epilogue_default(samebits_epilogue *epilogue);
+
+/* out = epilogue(a @ b).
+ * Shapes: a (..., M, K), b (..., K, N), out (..., M, N); batch dims broadcast; any strides >= 0, so a
+ *   transposed b is a view. dtypes f32, f16, bf16: a and b alike, out alike or f32.
+ *   M, N or K of 0 is valid: nothing, or the epilogue of +0.
+ * Order: portable-1, spec/ops/matmul.md.
+ * Ownership: nothing is kept. epilogue may be NULL (defaults).
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, PARAM, MEMORY; out is then untouched.
+ * Threads: any. */
+SAMEBITS_API samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, const DLTensor *b,
+                                             const samebits_epilogue *epilogue, DLTensor *out);
+
+/* out = epilogue(x @ w^T): w (N, K), x (..., K), out (..., N). Otherwise as samebits_matmul. */
+SAMEBITS_API samebits_status samebits_linear(samebits_context *context, const DLTensor *x, const DLTensor *w,
+                                             const samebits_epilogue *epilogue, DLTensor *out);
+
+/* out = alpha * (a @ b) + beta * c. Otherwise as samebits_matmul. */
+SAMEBITS_API samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, const DLTensor *a,
+                                            const DLTensor *b, float alpha, float beta, DLTensor *out);
+
+/* out = epilogue(x @ w^T) with prepared weights of any format.
+ * Shapes: x (..., K), out (..., N). f32, f16 or bf16 x with any float format and f32 x with a quantised
+ *   one; out f32 or x's dtype.
+ * Order: portable-1 (spec/ops/matmul.md, spec/ops/matmul_quantized.md), or int8-1 for quantised formats.
+ * Errors: as samebits_matmul, and ORDER.
+ * Threads: any. */
+SAMEBITS_API samebits_status samebits_linear_prepared(samebits_context *context, const DLTensor *x,
+                                                      const samebits_weights *weights, samebits_order order,
+                                                      const samebits_epilogue *epilogue, DLTensor *out);
+
+/* out = epilogue(x @ w^T) with quantised weights as they lie: w uint8 (N, row size), see
+ * samebits_weights_prepare. The bits are those of samebits_linear_prepared, which is faster.
+ * Errors: as samebits_linear_prepared, and FORMAT. */
+SAMEBITS_API samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x,
+                                                       const DLTensor *w, samebits_format format,
+                                                       samebits_order order, const samebits_epilogue *epilogue,
+                                                       DLTensor *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,14 @@
+/* samebits: same row, same bits. Includes the whole public API. */
+#ifndef SAMEBITS_SAMEBITS_H
+#define SAMEBITS_SAMEBITS_H
+
+#include <samebits/attention.h>
+#include <samebits/context.h>
+#include <samebits/matmul.h>
+#include <samebits/norm.h>
+#include <samebits/softmax.h>
+#include <samebits/status.h>
+#include <samebits/version.h>
+#include <samebits/weights.h>
+
+#endif

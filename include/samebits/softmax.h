@@ -1,0 +1,38 @@
+/* softmax and log_softmax over the last dimension. */
+#ifndef SAMEBITS_SOFTMAX_H
+#define SAMEBITS_SOFTMAX_H
+
+#include <dlpack/dlpack.h>
+
+#include <samebits/context.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Optional parts of a softmax; all NULL and scale 1 by default. */
+typedef struct samebits_softmax_params {
+    size_t struct_size;    /* set by samebits_softmax_params_default */
+    float scale;           /* x is multiplied by it first */
+    const DLTensor *mask;  /* NULL, or added after scaling; broadcastable to x; f32, f16 or bf16 */
+    const DLTensor *sinks; /* NULL, or (H): f32 logit that joins maximum and denominator; x is (..., H, M, N) */
+    const DLTensor *slopes;/* NULL, or (H): f32 factor on the mask of each head (ALiBi); x is (..., H, M, N) */
+} samebits_softmax_params;
+
+SAMEBITS_API void samebits_softmax_params_default(samebits_softmax_params *params);
+
+/* out = softmax(scale * x + slope * mask) along the last dimension.
+ * Shapes: x (..., N), out as x; dtypes f32, f16, bf16; out x's dtype or f32; any strides >= 0. out may be x.
+ * Order: portable-1, spec/ops/softmax.md.
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, MEMORY; out is then untouched.
+ * Threads: any. params may be NULL. */
+SAMEBITS_API samebits_status samebits_softmax(samebits_context *context, const DLTensor *x,
+                                              const samebits_softmax_params *params, DLTensor *out);
+
+/* out = x - max - log(sum(exp(x - max))) along the last dimension. Otherwise as samebits_softmax. */
+SAMEBITS_API samebits_status samebits_log_softmax(samebits_context *context, const DLTensor *x, DLTensor *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

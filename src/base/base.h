@@ -1,0 +1,44 @@
+/* Small things everything else uses. */
+#ifndef SB_BASE_H
+#define SB_BASE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__FAST_MATH__)
+#error "samebits must not be built with fast-math: it would change the order of the arithmetic"
+#endif
+#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0
+#error "samebits needs FLT_EVAL_METHOD 0: use SSE arithmetic (-mfpmath=sse)"
+#endif
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "samebits supports little-endian machines only"
+#endif
+#if UINTPTR_MAX < UINT64_MAX
+#error "samebits supports 64-bit machines only"
+#endif
+
+#define SB_INLINE static inline __attribute__((always_inline))
+#define SB_ALIGN 64
+#define SB_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define SB_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+SB_INLINE int64_t sb_ceil_div(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+SB_INLINE int64_t sb_round_up(int64_t a, int64_t b) { return sb_ceil_div(a, b) * b; }
+
+SB_INLINE uint32_t sb_bits(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+SB_INLINE float sb_float(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, sizeof f);
+    return f;
+}
+
+#endif

@@ -1,0 +1,60 @@
+#include "base/cpu.h"
+
+unsigned sb_cpu_host(void)
+{
+    unsigned flags = SB_CPU_NONE;
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        flags |= SB_CPU_AVX2;
+    if ((flags & SB_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+        flags |= SB_CPU_AVX512;
+        if (__builtin_cpu_supports("avx512vnni")) flags |= SB_CPU_VNNI;
+        if (__builtin_cpu_supports("avx512bf16")) flags |= SB_CPU_BF16;
+    }
+#if defined(SB_EMULATED_LEVEL)
+    /* This build makes the AVX-512 rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
+    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI;
+#endif
+#endif
+    return flags;
+}
+
+unsigned sb_cpu_of_level(samebits_cpu level)
+{
+    switch (level) {
+    case SAMEBITS_CPU_SCALAR: return SB_CPU_NONE;
+    case SAMEBITS_CPU_AVX2: return SB_CPU_AVX2;
+    default: return ~0u;
+    }
+}
+
+samebits_cpu sb_cpu_level(unsigned flags)
+{
+    if (flags & SB_CPU_AVX512) return SAMEBITS_CPU_AVX512;
+    return flags & SB_CPU_AVX2 ? SAMEBITS_CPU_AVX2 : SAMEBITS_CPU_SCALAR;
+}
+
+int samebits_cpu_supported(samebits_cpu level)
+{
+    const unsigned host = sb_cpu_host();
+    switch (level) {
+    case SAMEBITS_CPU_AUTO:
+    case SAMEBITS_CPU_SCALAR: return 1;
+    case SAMEBITS_CPU_AVX2: return (host & SB_CPU_AVX2) != 0;
+    case SAMEBITS_CPU_AVX512: return (host & SB_CPU_AVX512) != 0;
+    }
+    return 0;
+}
+
+const char *samebits_cpu_name(samebits_cpu level)
+{
+    switch (level) {
+    case SAMEBITS_CPU_AUTO: return "auto";
+    case SAMEBITS_CPU_SCALAR: return "scalar";
+    case SAMEBITS_CPU_AVX2: return "avx2";
+    case SAMEBITS_CPU_AVX512: return "avx512";
+    }
+    return "unknown";
+}

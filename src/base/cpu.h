@@ -1,0 +1,23 @@
+/* What the CPU can do. */
+#ifndef SB_CPU_H
+#define SB_CPU_H
+
+#include <samebits/context.h>
+
+/* What a kernel row needs; rows list a set, a context has a set. */
+enum {
+    SB_CPU_NONE = 0,
+    SB_CPU_AVX2 = 1 << 0,   /* AVX2, FMA, F16C */
+    SB_CPU_AVX512 = 1 << 1, /* F, BW, DQ, VL */
+    SB_CPU_VNNI = 1 << 2,   /* AVX-512 VNNI */
+    SB_CPU_BF16 = 1 << 3    /* AVX-512 BF16 */
+};
+
+/* Everything this machine has (the operating system's support included). */
+unsigned sb_cpu_host(void);
+/* What a level allows at most; AUTO: everything. */
+unsigned sb_cpu_of_level(samebits_cpu level);
+/* The level a set of flags amounts to. */
+samebits_cpu sb_cpu_level(unsigned flags);
+
+#endif

@@ -1,0 +1,30 @@
+/* Vectors of SB_VL f32 lanes, so that one kernel body serves AVX2 and AVX-512.
+ *
+ * A lane is an output, never a part of one sum: the vector length cannot move a bit. Each file that
+ * includes this is compiled for one instruction set (its name ends in _avx2.c or _avx512.c).
+ * With SB_EMULATE_AVX512 the 16-lane form is built from AVX2 (simd/emu512.h), so that machines without
+ * AVX-512 can test those kernels too.
+ *
+ *   vf f32 lanes   vi i32 lanes   vm a mask, one truth value a lane
+ */
+#ifndef SB_SIMD_H
+#define SB_SIMD_H
+
+#include "base/base.h"
+
+#if defined(SB_EMULATE_AVX512)
+#include "base/simd/emu512.h"
+#elif defined(__AVX512F__)
+#include "base/simd/avx512.h"
+#elif defined(__AVX2__)
+#include "base/simd/avx2.h"
+#else
+#error "simd.h needs at least AVX2; scalar kernels do not include it"
+#endif
+
+#define SB_UNROLL _Pragma("GCC unroll 16")
+
+/* Prefetch into L1; hides the latency of streams longer than the hardware follows. */
+SB_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+
+#endif

@@ -1,0 +1,62 @@
+/* simd.h for AVX2, FMA and F16C: 8 lanes. */
+#ifndef SB_SIMD_AVX2_H
+#define SB_SIMD_AVX2_H
+
+#include <immintrin.h>
+
+#include "base/base.h"
+
+#define SB_VL 8
+#define SB_ISA(name) name##_avx2
+
+typedef __m256 vf;
+typedef __m256i vi;
+typedef __m256 vm;
+
+SB_INLINE vf vf_zero(void) { return _mm256_setzero_ps(); }
+SB_INLINE vf vf_set1(float x) { return _mm256_set1_ps(x); }
+SB_INLINE vf vf_load(const float *p) { return _mm256_loadu_ps(p); }
+SB_INLINE void vf_store(float *p, vf a) { _mm256_storeu_ps(p, a); }
+SB_INLINE vf vf_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+SB_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+SB_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+SB_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+SB_INLINE vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+SB_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+/* a > b ? a : b, lane by lane: b where either is NaN. */
+SB_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+SB_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+SB_INLINE vf vf_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+SB_INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+
+SB_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
+SB_INLINE vi vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+SB_INLINE void vi_store(void *p, vi a) { _mm256_storeu_si256((__m256i *)p, a); }
+SB_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+SB_INLINE vi vi_sub(vi a, vi b) { return _mm256_sub_epi32(a, b); }
+SB_INLINE vi vi_and(vi a, vi b) { return _mm256_and_si256(a, b); }
+SB_INLINE vi vi_or(vi a, vi b) { return _mm256_or_si256(a, b); }
+SB_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+SB_INLINE vi vi_shl(vi a, int n) { return _mm256_slli_epi32(a, n); }
+SB_INLINE vi vi_shr(vi a, int n) { return _mm256_srli_epi32(a, n); }
+SB_INLINE vi vi_sar(vi a, int n) { return _mm256_srai_epi32(a, n); }
+SB_INLINE vf vi_to_f(vi a) { return _mm256_cvtepi32_ps(a); }
+SB_INLINE vi vf_bits(vf a) { return _mm256_castps_si256(a); }
+SB_INLINE vf vi_as_f(vi a) { return _mm256_castsi256_ps(a); }
+/* Round to nearest even; the caller keeps |a| < 2^31. */
+SB_INLINE vi vf_round_i(vf a) { return _mm256_cvtps_epi32(a); }
+/* Round to nearest even, as a float. */
+SB_INLINE vf vf_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+SB_INLINE vm vf_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
+SB_INLINE vm vf_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+SB_INLINE vm vf_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+SB_INLINE vm vf_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
+/* mask ? a : b */
+SB_INLINE vf vf_select(vm mask, vf a, vf b) { return _mm256_blendv_ps(b, a, mask); }
+SB_INLINE int vm_any(vm mask) { return _mm256_movemask_ps(mask) != 0; }
+
+#endif

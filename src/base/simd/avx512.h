@@ -1,0 +1,58 @@
+/* simd.h for AVX-512 F, BW, DQ and VL: 16 lanes. */
+#ifndef SB_SIMD_AVX512_H
+#define SB_SIMD_AVX512_H
+
+#include <immintrin.h>
+
+#include "base/base.h"
+
+#define SB_VL 16
+#define SB_ISA(name) name##_avx512
+
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __mmask16 vm;
+
+SB_INLINE vf vf_zero(void) { return _mm512_setzero_ps(); }
+SB_INLINE vf vf_set1(float x) { return _mm512_set1_ps(x); }
+SB_INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+SB_INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+SB_INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+SB_INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+SB_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+SB_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+SB_INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+SB_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+SB_INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+SB_INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+SB_INLINE vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+SB_INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+
+SB_INLINE vi vi_set1(int32_t x) { return _mm512_set1_epi32(x); }
+SB_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
+SB_INLINE void vi_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
+SB_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+SB_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+SB_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
+SB_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
+SB_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+SB_INLINE vi vi_shl(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+SB_INLINE vi vi_shr(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+SB_INLINE vi vi_sar(vi a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
+SB_INLINE vf vi_to_f(vi a) { return _mm512_cvtepi32_ps(a); }
+SB_INLINE vi vf_bits(vf a) { return _mm512_castps_si512(a); }
+SB_INLINE vf vi_as_f(vi a) { return _mm512_castsi512_ps(a); }
+SB_INLINE vi vf_round_i(vf a) { return _mm512_cvtps_epi32(a); }
+SB_INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+
+SB_INLINE vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+SB_INLINE vm vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+SB_INLINE vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+SB_INLINE vm vf_is_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
+SB_INLINE vf vf_select(vm mask, vf a, vf b) { return _mm512_mask_blend_ps(mask, b, a); }
+SB_INLINE int vm_any(vm mask) { return mask != 0; }
+
+#endif

@@ -1,0 +1,112 @@
+/* simd.h's 16 lanes on a machine with AVX2 only, for tests: the same kernel bodies, the same lane count. */
+#ifndef SB_SIMD_EMU512_H
+#define SB_SIMD_EMU512_H
+
+#include <immintrin.h>
+
+#include "base/base.h"
+
+#define SB_VL 16
+#define SB_ISA(name) name##_avx512
+
+typedef float vf __attribute__((vector_size(64)));
+typedef int32_t vi __attribute__((vector_size(64)));
+typedef vi vm; /* -1 or 0 a lane */
+
+typedef union {
+    vf f;
+    vi i;
+    __m256 hf[2];
+    __m256i hi[2];
+} v_halves;
+
+/* Applies an AVX2 intrinsic to both halves. */
+#define V_UNARY(type, half, expression)                          \
+    v_halves x = {.type = a}, r;                                 \
+    for (int h = 0; h < 2; h++) r.half[h] = expression(x.half[h])
+
+SB_INLINE vf vf_set1(float x) { return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+SB_INLINE vi vi_set1(int32_t x) { return (vi){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
+SB_INLINE vf vf_zero(void) { return vf_set1(0.0f); }
+SB_INLINE vf vf_load(const float *p)
+{
+    vf a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+SB_INLINE void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
+SB_INLINE vf vf_add(vf a, vf b) { return a + b; }
+SB_INLINE vf vf_sub(vf a, vf b) { return a - b; }
+SB_INLINE vf vf_mul(vf a, vf b) { return a * b; }
+SB_INLINE vf vf_div(vf a, vf b) { return a / b; }
+SB_INLINE vf vf_sqrt(vf a)
+{
+    V_UNARY(f, hf, _mm256_sqrt_ps);
+    return r.f;
+}
+SB_INLINE vf vf_fma(vf a, vf b, vf c)
+{
+    v_halves x = {.f = a}, y = {.f = b}, z = {.f = c}, r;
+    for (int h = 0; h < 2; h++) r.hf[h] = _mm256_fmadd_ps(x.hf[h], y.hf[h], z.hf[h]);
+    return r.f;
+}
+SB_INLINE vf vf_load_f16(const uint16_t *p)
+{
+    v_halves r;
+    for (int h = 0; h < 2; h++) r.hf[h] = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(p + 8 * h)));
+    return r.f;
+}
+SB_INLINE vf vf_load_bf16(const uint16_t *p)
+{
+    v_halves r;
+    for (int h = 0; h < 2; h++)
+        r.hi[h] = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(p + 8 * h))), 16);
+    return r.f;
+}
+
+SB_INLINE vi vi_load(const void *p)
+{
+    vi a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+SB_INLINE void vi_store(void *p, vi a) { memcpy(p, &a, sizeof a); }
+SB_INLINE vi vi_add(vi a, vi b) { return a + b; }
+SB_INLINE vi vi_sub(vi a, vi b) { return a - b; }
+SB_INLINE vi vi_and(vi a, vi b) { return a & b; }
+SB_INLINE vi vi_or(vi a, vi b) { return a | b; }
+SB_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
+typedef uint32_t v_unsigned __attribute__((vector_size(64)));
+SB_INLINE vi vi_shl(vi a, int n) { return (vi)((v_unsigned)a << n); }
+SB_INLINE vi vi_shr(vi a, int n) { return (vi)((v_unsigned)a >> n); }
+SB_INLINE vi vi_sar(vi a, int n) { return a >> n; }
+SB_INLINE vf vi_to_f(vi a) { return __builtin_convertvector(a, vf); }
+SB_INLINE vi vf_bits(vf a) { return (vi)a; }
+SB_INLINE vf vi_as_f(vi a) { return (vf)a; }
+SB_INLINE vi vf_round_i(vf a)
+{
+    v_halves x = {.f = a}, r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_cvtps_epi32(x.hf[h]);
+    return r.i;
+}
+#define V_ROUND(x) _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+SB_INLINE vf vf_round(vf a)
+{
+    V_UNARY(f, hf, V_ROUND);
+    return r.f;
+}
+
+SB_INLINE vm vf_lt(vf a, vf b) { return a < b; }
+SB_INLINE vm vf_gt(vf a, vf b) { return a > b; }
+SB_INLINE vm vf_eq(vf a, vf b) { return a == b; }
+SB_INLINE vm vf_is_nan(vf a) { return a != a; }
+SB_INLINE vf vf_select(vm mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
+SB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
+SB_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
+SB_INLINE int vm_any(vm mask)
+{
+    v_halves x = {.i = mask};
+    return !_mm256_testz_si256(x.hi[0], x.hi[0]) || !_mm256_testz_si256(x.hi[1], x.hi[1]);
+}
+
+#endif

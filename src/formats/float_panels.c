@@ -1,0 +1,41 @@
+/* Panels of float weights: [k][16] in the weights' own dtype. */
+#include "formats/formats.h"
+
+#define PACK(type)                                                                                  \
+    do {                                                                                            \
+        const type *src = rows->data;                                                               \
+        type *dst = out;                                                                            \
+        for (int64_t c = 0; c < SB_PANEL; c++) {                                                    \
+            const int64_t col = panel * SB_PANEL + c;                                               \
+            for (int64_t i = 0; i < rows->k; i++)                                                   \
+                dst[i * SB_PANEL + c] =                                                             \
+                    col < rows->n ? src[col * rows->row_stride + i * rows->col_stride] : (type)0;   \
+        }                                                                                           \
+    } while (0)
+
+void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out)
+{
+    if (rows->format == SAMEBITS_FORMAT_F32)
+        PACK(uint32_t);
+    else
+        PACK(uint16_t);
+}
+
+#define UNPACK(type)                                                                        \
+    do {                                                                                    \
+        const type *src = in;                                                               \
+        for (int64_t c = 0; c < SB_PANEL && panel * SB_PANEL + c < n; c++) {                \
+            char *row = (char *)rows + (panel * SB_PANEL + c) * row_stride_bytes;           \
+            for (int64_t i = 0; i < k; i++)                                                 \
+                memcpy(row + i * (int64_t)sizeof(type), &src[i * SB_PANEL + c], sizeof(type)); \
+        }                                                                                   \
+    } while (0)
+
+void sb_unpack_panel_float(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+                           int64_t row_stride_bytes)
+{
+    if (format == SAMEBITS_FORMAT_F32)
+        UNPACK(uint32_t);
+    else
+        UNPACK(uint16_t);
+}

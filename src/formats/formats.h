@@ -1,0 +1,64 @@
+/* Weight formats: sizes, and packing rows into panels (spec/formats.md).
+ *
+ * Every kernel reads weights as panels of SB_PANEL output columns: for each step in k, the values of the 16
+ * columns lie side by side, so that a vector lane is a column. Columns past N are zero. */
+#ifndef SB_FORMATS_H
+#define SB_FORMATS_H
+
+#include <samebits/weights.h>
+
+#include "base/base.h"
+
+#define SB_PANEL 16
+
+typedef struct sb_format {
+    const char *name;
+    int block;       /* weights a block */
+    int block_bytes; /* bytes a block, as its owner stores it */
+    int panel_bytes; /* bytes that a block of SB_PANEL columns takes in a panel */
+} sb_format;
+
+/* Where rows of weights lie. Strides are in elements for a float format; for a quantised one row_stride is
+ * in bytes and the bytes of a row are contiguous. */
+typedef struct sb_rows {
+    samebits_format format;
+    const void *data;
+    int64_t n, k;
+    int64_t row_stride, col_stride;
+} sb_rows;
+
+/* Prepared weights. */
+struct samebits_weights {
+    samebits_format format;
+    int64_t n, k;
+    const uint8_t *panels;
+    void *owned; /* storage to free, or NULL when it is the caller's */
+    size_t owned_size;
+    samebits_allocator allocator;
+};
+
+/* NULL for an unknown format. */
+const sb_format *sb_format_info(samebits_format format);
+SB_INLINE int sb_format_is_float(samebits_format format) { return format <= SAMEBITS_FORMAT_BF16; }
+
+SB_INLINE int64_t sb_panels(int64_t n) { return sb_ceil_div(n, SB_PANEL); }
+
+/* Bytes of one panel of k weights a column. */
+SB_INLINE int64_t sb_panel_size(samebits_format format, int64_t k)
+{
+    const sb_format *f = sb_format_info(format);
+    return k / f->block * f->panel_bytes;
+}
+
+/* Packs columns [16 * panel, 16 * panel + 16) of the rows. */
+void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out);
+/* The reverse, for columns below N: byte for byte what was packed. */
+void sb_unpack_panel(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+                     int64_t row_stride_bytes);
+
+/* One file a family of formats; called by the two functions above. */
+void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out);
+void sb_unpack_panel_float(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+                           int64_t row_stride_bytes);
+
+#endif

@@ -1,0 +1,137 @@
+/* The body of the AVX2 and AVX-512 rows: broadcast x, load a vector of w, multiply and add into registers.
+ * Few rows: all of k with the sums in registers, several panels at once (several streams fill the memory
+ * bus, one cannot). Many rows: a chunk of k at a time, sums kept in acc, so that x and the chunk stay in cache. */
+#ifndef SB_MATMUL_SIMD_H
+#define SB_MATMUL_SIMD_H
+
+#include "base/simd.h"
+#include "kernels/matmul/matmul.h"
+#include "order/order.h"
+
+#define PANEL_VECTORS (SB_PANEL / SB_VL)
+#define MAX_VECTORS 8 /* vectors of columns a tile */
+#define MAX_ROWS 12
+#define PREFETCH 1024 /* bytes ahead; measured best of 0, 512, 1024, 2048 at K = N = 4096 */
+
+SB_INLINE int element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
+
+SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
+{
+    if (format == SAMEBITS_FORMAT_F32) return vf_load((const float *)p);
+    return format == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
+}
+
+/* sum[row][vector] = the fma chain over `length` steps of k. All but x, w and length are constants. */
+SB_INLINE void chain(samebits_format format, int rows, int panels, int prefetch, int64_t length, const float *x,
+                     const uint8_t *w, int64_t panel_size, vf sum[MAX_ROWS][MAX_VECTORS])
+{
+    const int size = element_size(format), vectors = panels * PANEL_VECTORS;
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
+    for (int64_t i = 0; i < length; i++) {
+        vf b[MAX_VECTORS];
+        SB_UNROLL for (int v = 0; v < vectors; v++) {
+            const uint8_t *p = w + (v / PANEL_VECTORS) * panel_size + i * SB_PANEL * size;
+            if (prefetch && v % PANEL_VECTORS == 0) v_prefetch(p + PREFETCH);
+            b[v] = load_weights(format, p + (v % PANEL_VECTORS) * SB_VL * size);
+        }
+        SB_UNROLL for (int r = 0; r < rows; r++) {
+            const vf a = vf_set1(x[i * rows + r]);
+            SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
+        }
+    }
+}
+
+/* All of k for one tile of rows. */
+SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_matmul_args *a, int64_t panel)
+{
+    const int vectors = panels * PANEL_VECTORS;
+    const uint8_t *w = a->w + panel * a->panel_size;
+    vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++) total[r][v] = vf_zero();
+    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+        chain(format, rows, panels, 1, SB_MIN(SB_CHUNK, a->k - begin), a->x + begin * rows,
+              w + begin * SB_PANEL * element_size(format), a->panel_size, sum);
+        SB_UNROLL for (int r = 0; r < rows; r++)
+            SB_UNROLL for (int v = 0; v < vectors; v++)
+                total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+    }
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++)
+            vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+}
+
+/* One chunk of k for one tile of rows: acc (+)= chain. */
+SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t length, int first, const float *x,
+                          const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride)
+{
+    vf sum[MAX_ROWS][MAX_VECTORS];
+    chain(format, rows, panels, 0, length, x, w, panel_size, sum);
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < panels * PANEL_VECTORS; v++) {
+            float *out = acc + r * acc_stride + v * SB_VL;
+            vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
+        }
+}
+
+#define SB_CASES_6(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#if SB_VL == 16
+#define SB_CASES(X) SB_CASES_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
+/* Panels at once, so that sums and weights fit the 32 (here) or 16 registers. */
+#define FEW_PANELS(rows) ((rows) <= 6 ? 4 : (rows) <= 8 ? 3 : 2)
+#define TILE_PANELS 2
+#else
+#define SB_CASES(X) SB_CASES_6(X)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 4 : (rows) <= 2 ? 2 : 1)
+#define TILE_PANELS 1
+#endif
+
+SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
+{
+    int64_t p = 0;
+    switch (a->rows) {
+#define CASE(rows)                                                                                         \
+    case rows:                                                                                             \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(format, rows, FEW_PANELS(rows), a, p); \
+        for (; p < a->panels; p++) few_rows(format, rows, 1, a, p);                                        \
+        break;
+        SB_CASES(CASE)
+#undef CASE
+    }
+}
+
+SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+{
+    const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
+    const uint8_t *w = a->w + p * a->panel_size + begin * SB_PANEL * element_size(format);
+    for (int64_t r = 0; r < a->rows; r += a->tile) {
+        const int64_t height = SB_MIN(a->tile, a->rows - r);
+        const float *x = a->x + r * a->k + begin * height;
+        float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
+        switch (height) {
+#define CASE(rows) \
+    case rows: tile_chunk(format, rows, panels, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride); break;
+            SB_CASES(CASE)
+#undef CASE
+        }
+    }
+}
+
+SB_INLINE void matmul(samebits_format format, const sb_matmul_args *a)
+{
+    if (a->rows <= a->tile) {
+        few_rows_all(format, a);
+        return;
+    }
+    if (!a->k)
+        for (int64_t r = 0; r < a->rows; r++)
+            memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
+    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+        int64_t p = 0;
+        for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS) tile_rows(format, TILE_PANELS, a, p, begin);
+        for (; p < a->panels; p++) tile_rows(format, 1, a, p, begin);
+    }
+}
+
+#endif

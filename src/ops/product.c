@@ -1,0 +1,127 @@
+/* The engine of all matrix products: pack x once, then run blocks of the output as independent tasks. */
+#include "ops/product.h"
+
+#include "device/cpu/parallel.h"
+#include "kernels/matmul/matmul.h"
+
+/* Sizes of a run; a pure function of the product and the number of workers, which never moves a bit. */
+typedef struct {
+    const samebits_context *context;
+    const sb_product *product;
+    const sb_matmul_row *row;
+    int64_t tile;                     /* rows a tile of packed x */
+    int64_t block_rows, block_panels; /* rows and panels a task */
+    int64_t row_blocks, col_blocks;
+    int64_t panel_size;
+    float *x;        /* packed, batch after batch */
+    float *acc;      /* block_rows x block_panels for each worker */
+    uint8_t *panels; /* block_panels for each worker, if the weights are not prepared */
+} plan;
+
+enum { MAX_BLOCK_ROWS = 192, MAX_BLOCK_PANELS = 16, MIN_BLOCK_PANELS = 4 };
+
+static void plan_blocks(plan *p)
+{
+    const sb_product *q = p->product;
+    const int64_t panels = sb_panels(q->n), workers = p->context->options.threads;
+    const int64_t tiles = SB_MAX(1, sb_ceil_div(q->m, p->row->max_tile));
+    p->tile = SB_MAX(1, sb_ceil_div(q->m, tiles));
+    p->block_rows = SB_MIN(q->m, SB_MAX(1, MAX_BLOCK_ROWS / p->tile) * p->tile);
+    p->row_blocks = sb_ceil_div(q->m, p->block_rows);
+    /* About four tasks a worker, so that a slow worker holds nobody up. */
+    const int64_t share = sb_ceil_div(panels * p->row_blocks * q->batches, 4 * workers);
+    p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), MAX_BLOCK_PANELS);
+    p->block_panels = SB_MIN(p->block_panels, panels);
+    p->col_blocks = sb_ceil_div(panels, p->block_panels);
+    p->panel_size = sb_panel_size(q->weights ? q->weights->format : q->rows.format, q->k);
+}
+
+static void pack_x_task(void *arg, int64_t index, int worker)
+{
+    (void)worker;
+    const plan *p = arg;
+    const sb_product *q = p->product;
+    const int64_t tiles = sb_ceil_div(q->m, p->tile), batch = index / tiles, row = index % tiles * p->tile;
+    const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
+    float *out = p->x + (batch * q->m + row) * q->k;
+    for (int64_t r = 0; r < height; r++) {
+        const int64_t offset = sb_row_offset(&q->x, 1, batch * q->m + row + r);
+        if (q->x.dtype == SB_F32) {
+            const float *in = (const float *)q->x.data + offset;
+            for (int64_t i = 0; i < q->k; i++) out[i * height + r] = in[i * step];
+        } else {
+            for (int64_t i = 0; i < q->k; i++) out[i * height + r] = sb_load(&q->x, offset + i * step);
+        }
+    }
+}
+
+/* The panels of a task: where the prepared weights lie, or packed now into the worker's own memory. */
+static const uint8_t *task_panels(const plan *p, int64_t batch, int64_t panel, int64_t count, int worker)
+{
+    const sb_product *q = p->product;
+    if (q->weights) return q->weights->panels + panel * p->panel_size;
+    sb_rows rows = q->rows;
+    const int64_t skip = sb_row_offset(&q->w, 2, batch);
+    rows.data = (const char *)rows.data + skip * sb_dtype_size(q->w.dtype);
+    uint8_t *out = p->panels + worker * p->block_panels * p->panel_size;
+    for (int64_t i = 0; i < count; i++) sb_pack_panel(&rows, panel + i, out + i * p->panel_size);
+    return out;
+}
+
+static void block_task(void *arg, int64_t index, int worker)
+{
+    const plan *p = arg;
+    const sb_product *q = p->product;
+    const int64_t block = index % p->row_blocks, rest = index / p->row_blocks;
+    const int64_t batch = rest / p->col_blocks, panel = rest % p->col_blocks * p->block_panels;
+    const int64_t panels = SB_MIN(p->block_panels, sb_panels(q->n) - panel);
+    const int64_t row = block * p->block_rows, rows = SB_MIN(p->block_rows, q->m - row);
+    const int64_t acc_stride = p->block_panels * SB_PANEL;
+    float *acc = p->acc + worker * p->block_rows * acc_stride;
+    const sb_matmul_args args = {.rows = rows, .k = q->k, .panels = panels,
+                                 .x = p->x + (batch * q->m + row) * q->k, .tile = p->tile,
+                                 .w = task_panels(p, batch, panel, panels, worker), .panel_size = p->panel_size,
+                                 .acc = acc, .acc_stride = acc_stride};
+    p->row->fn(&args);
+    const int64_t col = panel * SB_PANEL;
+    sb_epilogue_store(q, batch, row, rows, col, SB_MIN(panels * SB_PANEL, q->n - col), acc, acc_stride);
+}
+
+/* a * b * c * size, or -1 if that overflows. */
+static int64_t bytes(int64_t a, int64_t b, int64_t c, int64_t size)
+{
+    int64_t total;
+    if (__builtin_mul_overflow(a, b, &total) || __builtin_mul_overflow(total, c, &total) ||
+        __builtin_mul_overflow(total, size, &total))
+        return -1;
+    return total;
+}
+
+samebits_status sb_product_run(const samebits_context *context, const sb_product *q)
+{
+    if (q->out.count == 0) return SAMEBITS_OK;
+    const samebits_format format = q->weights ? q->weights->format : q->rows.format;
+    plan p = {.context = context, .product = q, .row = sb_matmul_select(format, context->cpu)};
+    if (!p.row || q->order != SAMEBITS_ORDER_PORTABLE_1)
+        return sb_fail(SAMEBITS_ERR_ORDER, "there is no %s kernel for %s weights", samebits_order_name(q->order),
+                       samebits_format_name(format));
+    plan_blocks(&p);
+    const int64_t tasks = q->batches * p.row_blocks * p.col_blocks, workers = sb_workers(context, tasks);
+    const int64_t x_size = bytes(q->batches, q->m, q->k, sizeof(float));
+    const int64_t acc_size = bytes(workers, p.block_rows, p.block_panels * SB_PANEL, sizeof(float));
+    const int64_t panel_bytes = q->weights ? 0 : bytes(workers, p.block_panels, p.panel_size, 1);
+    int64_t size = 0;
+    if (x_size < 0 || acc_size < 0 || panel_bytes < 0 ||
+        __builtin_add_overflow(sb_round_up(x_size, SB_ALIGN), sb_round_up(acc_size, SB_ALIGN), &size) ||
+        __builtin_add_overflow(size, panel_bytes, &size))
+        return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
+    char *memory = sb_alloc(context, (size_t)size);
+    if (!memory) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a product needs %lld bytes", (long long)size);
+    p.x = (float *)memory;
+    p.acc = (float *)(memory + sb_round_up(x_size, SB_ALIGN));
+    p.panels = (uint8_t *)p.acc + sb_round_up(acc_size, SB_ALIGN);
+    sb_parallel(context, q->batches * sb_ceil_div(q->m, p.tile), pack_x_task, &p);
+    sb_parallel(context, tasks, block_task, &p);
+    sb_free(context, memory, (size_t)size);
+    return SAMEBITS_OK;
+}

@@ -1,0 +1,37 @@
+/* The harness that compares kernels bit by bit with their references. A check is a function in
+ * src/kernels/<op>/<op>_check.c; main.c lists them. */
+#ifndef SB_CHECK_H
+#define SB_CHECK_H
+
+#include "base/base.h"
+
+/* A reproducible stream of random numbers (splitmix64). */
+typedef struct check_rng {
+    uint64_t state;
+} check_rng;
+
+uint64_t check_next(check_rng *rng);
+/* Uniform in [0, n). */
+int64_t check_below(check_rng *rng, int64_t n);
+
+/* Mixed signs, exponents spread over +-20, some zeros of both signs and subnormals: all-positive uniform
+ * numbers hide faults. */
+float check_float(check_rng *rng);
+void check_floats(check_rng *rng, float *out, int64_t count);
+void check_bytes(check_rng *rng, void *out, int64_t count);
+
+/* Memory filled with a NaN pattern, with guard bytes behind it that check_free verifies. Aligned to 64. */
+void *check_alloc(size_t size);
+void check_free(void *ptr);
+
+/* CPU flags that the rows may use: the host's. */
+unsigned check_cpu(void);
+
+/* Counts one case; prints the first differing element of a failure. */
+void check_same(const char *what, const void *want, const void *have, int64_t count, size_t element);
+void check_true(const char *what, int ok);
+
+/* The checks. */
+void check_matmul(void);
+
+#endif
