@@ -3,6 +3,7 @@
 
 #include "options.h"
 
+/* Tokens per second of both engines, stock at its best setting; returns the exit status. */
 int bench_main(const struct options *options);
 
 #endif
