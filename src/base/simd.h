@@ -23,6 +23,7 @@
 #endif
 
 #define SB_UNROLL _Pragma("GCC unroll 16")
+#define SB_UNROLL_2 _Pragma("GCC unroll 2")
 
 /* Prefetch into L1; hides the latency of streams longer than the hardware follows. */
 SB_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }

@@ -36,6 +36,9 @@ static void plan_blocks(plan *p)
     p->panel_size = sb_panel_size(q->weights ? q->weights->format : q->rows.format, q->k);
 }
 
+/* Steps of k that go through a tile at a time: the scattered writes then stay in L1. */
+enum { PACK_STEPS = 64 };
+
 static void pack_x_task(void *arg, int64_t index, int worker)
 {
     (void)worker;
@@ -44,13 +47,16 @@ static void pack_x_task(void *arg, int64_t index, int worker)
     const int64_t tiles = sb_ceil_div(q->m, p->tile), batch = index / tiles, row = index % tiles * p->tile;
     const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
     float *out = p->x + (batch * q->m + row) * q->k;
-    for (int64_t r = 0; r < height; r++) {
-        const int64_t offset = sb_row_offset(&q->x, 1, batch * q->m + row + r);
-        if (q->x.dtype == SB_F32) {
-            const float *in = (const float *)q->x.data + offset;
-            for (int64_t i = 0; i < q->k; i++) out[i * height + r] = in[i * step];
-        } else {
-            for (int64_t i = 0; i < q->k; i++) out[i * height + r] = sb_load(&q->x, offset + i * step);
+    int64_t offset[SB_MAX_TILE];
+    for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, batch * q->m + row + r);
+    for (int64_t begin = 0; begin < q->k; begin += PACK_STEPS) {
+        const int64_t end = SB_MIN(begin + PACK_STEPS, q->k);
+        for (int64_t r = 0; r < height; r++) {
+            const float *in = (const float *)q->x.data + offset[r];
+            if (q->x.dtype == SB_F32)
+                for (int64_t i = begin; i < end; i++) out[i * height + r] = in[i * step];
+            else
+                for (int64_t i = begin; i < end; i++) out[i * height + r] = sb_load(&q->x, offset[r] + i * step);
         }
     }
 }

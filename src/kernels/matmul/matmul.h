@@ -10,6 +10,8 @@
 #include "base/cpu.h"
 #include "formats/formats.h"
 
+#define SB_MAX_TILE 16 /* no row takes a higher tile */
+
 typedef struct sb_matmul_args {
     int64_t rows;          /* rows of x, any number */
     int64_t k;

@@ -28,7 +28,7 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, int prefetch,
     const int size = element_size(format), vectors = panels * PANEL_VECTORS;
     SB_UNROLL for (int r = 0; r < rows; r++)
         SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
-    for (int64_t i = 0; i < length; i++) {
+    SB_UNROLL_2 for (int64_t i = 0; i < length; i++) {
         vf b[MAX_VECTORS];
         SB_UNROLL for (int v = 0; v < vectors; v++) {
             const uint8_t *p = w + (v / PANEL_VECTORS) * panel_size + i * SB_PANEL * size;
@@ -64,10 +64,11 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
 SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t length, int first, const float *x,
-                          const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride)
+                          const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride, int prefetch)
 {
     vf sum[MAX_ROWS][MAX_VECTORS];
-    chain(format, rows, panels, 0, length, x, w, panel_size, sum);
+    SB_UNROLL for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
+    chain(format, rows, panels, prefetch, length, x, w, panel_size, sum);
     SB_UNROLL for (int r = 0; r < rows; r++)
         SB_UNROLL for (int v = 0; v < panels * PANEL_VECTORS; v++) {
             float *out = acc + r * acc_stride + v * SB_VL;
@@ -106,12 +107,13 @@ SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_arg
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
     const uint8_t *w = a->w + p * a->panel_size + begin * SB_PANEL * element_size(format);
     for (int64_t r = 0; r < a->rows; r += a->tile) {
+        const int prefetch = r == 0; /* the first tile brings the chunk into L1 */
         const int64_t height = SB_MIN(a->tile, a->rows - r);
         const float *x = a->x + r * a->k + begin * height;
         float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
         switch (height) {
 #define CASE(rows) \
-    case rows: tile_chunk(format, rows, panels, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride); break;
+    case rows: tile_chunk(format, rows, panels, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride, prefetch); break;
             SB_CASES(CASE)
 #undef CASE
         }
