@@ -1,0 +1,47 @@
+/* exp.h for vectors: the same steps, the same bits. */
+#ifndef SB_EXP_SIMD_H
+#define SB_EXP_SIMD_H
+
+#include "base/simd.h"
+#include "order/exp.h"
+
+/* exp(r) on |r| <= ln2 / 2 and the integer n of x = n * ln2 + r, as the bits of MAGIC + n. */
+SB_INLINE vf v_exp_reduced(vf x, vi *n_bits)
+{
+    const vf magic = vf_set1(SB_EXP_MAGIC);
+    const vf shifted = vf_fma(x, vf_set1(SB_EXP_LOG2E), magic), n = vf_sub(shifted, magic);
+    const vf r = vf_fma(n, vf_set1(-SB_EXP_LN2_LO), vf_fma(n, vf_set1(-SB_EXP_LN2_HI), x));
+    vf p = vf_set1(SB_EXP_C6);
+    p = vf_fma(p, r, vf_set1(SB_EXP_C5));
+    p = vf_fma(p, r, vf_set1(SB_EXP_C4));
+    p = vf_fma(p, r, vf_set1(SB_EXP_C3));
+    p = vf_fma(p, r, vf_set1(SB_EXP_C2));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    p = vf_fma(p, r, vf_set1(1.0f));
+    *n_bits = vf_bits(shifted);
+    return p;
+}
+
+SB_INLINE vf v_exp(vf x)
+{
+    vi i;
+    const vf clamped = vf_min(vf_set1(SB_EXP_HIGH), vf_max(vf_set1(SB_EXP_LOW), x));
+    const vf p = v_exp_reduced(clamped, &i);
+    const vi even = vi_set1(~1);
+    const vf low = vi_as_f(vi_add(vf_bits(p), vi_shl(vi_and(i, even), 22)));
+    const vi high = vi_add(vi_shl(vi_and(vi_add(i, vi_set1(1)), even), 22), vi_set1(0x3F800000));
+    return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), vf_mul(low, vi_as_f(high)));
+}
+
+/* Below this, exp(x) * 2^30 < 1/2 by far, and rounds to 0; above, nothing here is subnormal. */
+#define SB_EXP_WEIGHT_LOW -25.0f
+
+/* sb_exp_weight for x <= 0: scaling by 2^30 is exact in both, so it may come before the rounding. */
+SB_INLINE vi v_exp_weight(vf x)
+{
+    vi i;
+    const vf p = v_exp_reduced(vf_max(vf_set1(SB_EXP_WEIGHT_LOW), x), &i);
+    return vf_round_i(vi_as_f(vi_add(vf_bits(p), vi_shl(vi_add(i, vi_set1(30)), 23))));
+}
+
+#endif
