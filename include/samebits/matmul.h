@@ -33,7 +33,8 @@ SAMEBITS_API void samebits_epilogue_default(samebits_epilogue *epilogue);
 
 /* out = epilogue(a @ b).
  * Shapes: a (..., M, K), b (..., K, N), out (..., M, N); batch dims broadcast; any strides >= 0, so a
- *   transposed b is a view. dtypes f32, f16, bf16: a and b alike, out alike or f32.
+ *   transposed b is a view. dtypes f32, f16, bf16: a and b alike, out alike or f32; with out f32 a and b may
+ *   differ.
  *   M, N or K of 0 is valid: nothing, or the epilogue of +0.
  * Order: portable-1, spec/ops/matmul.md.
  * Ownership: nothing is kept. epilogue may be NULL (defaults).

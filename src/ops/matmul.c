@@ -83,9 +83,9 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
                                      const char *w_name, const samebits_epilogue *epilogue)
 {
     char x_text[128], w_text[128];
-    if (p->x.dtype != w->dtype)
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike", x_name, sb_dtype_name(p->x.dtype),
-                       w_name, sb_dtype_name(w->dtype));
+    if (p->x.dtype != w->dtype && p->out.dtype != SB_F32)
+        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike, or out f32", x_name,
+                       sb_dtype_name(p->x.dtype), w_name, sb_dtype_name(w->dtype));
     p->m = p->x.shape[p->x.ndim - 2];
     p->k = p->x.shape[p->x.ndim - 1];
     p->n = w->shape[w->ndim - 2];
