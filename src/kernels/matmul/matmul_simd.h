@@ -11,7 +11,8 @@
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
 #define MAX_VECTORS 8 /* vectors of columns a tile */
 #define MAX_ROWS 12
-#define PREFETCH 1024 /* bytes ahead; measured best of 0, 512, 1024, 2048 at K = N = 4096 */
+#define PREFETCH 1024   /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
+#define STREAM_TILES 4  /* up to this many tiles of rows a product is bound by reading w */
 
 SB_INLINE int element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
 
@@ -21,8 +22,17 @@ SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
     return format == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
 }
 
-/* sum[row][vector] = the fma chain over `length` steps of k. All but x, w and length are constants. */
-SB_INLINE void chain(samebits_format format, int rows, int panels, int prefetch, int64_t length, const float *x,
+/* What a pass over a chunk brings into cache: nothing, its own stream PREFETCH bytes ahead, or its share of
+ * the next chunk: the line `ahead + (i >> shift)` steps on, for each step i. */
+typedef struct prefetch {
+    enum { PREFETCH_NONE, PREFETCH_STREAM, PREFETCH_NEXT } kind;
+    int shift;
+    int64_t ahead; /* bytes from this chunk's beginning */
+} prefetch;
+
+/* sum[row][vector] = the fma chain over `length` steps of k. Format, rows, panels and the kind of prefetch are
+ * constants. */
+SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, const float *x,
                      const uint8_t *w, int64_t panel_size, vf sum[MAX_ROWS][MAX_VECTORS])
 {
     const int size = element_size(format), vectors = panels * PANEL_VECTORS;
@@ -31,8 +41,11 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, int prefetch,
     SB_UNROLL_2 for (int64_t i = 0; i < length; i++) {
         vf b[MAX_VECTORS];
         SB_UNROLL for (int v = 0; v < vectors; v++) {
-            const uint8_t *p = w + (v / PANEL_VECTORS) * panel_size + i * SB_PANEL * size;
-            if (prefetch && v % PANEL_VECTORS == 0) v_prefetch(p + PREFETCH);
+            const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * SB_PANEL * size;
+            if (v % PANEL_VECTORS == 0) {
+                if (fetch.kind == PREFETCH_STREAM) v_prefetch(p + PREFETCH);
+                if (fetch.kind == PREFETCH_NEXT) v_prefetch(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
+            }
             b[v] = load_weights(format, p + (v % PANEL_VECTORS) * SB_VL * size);
         }
         SB_UNROLL for (int r = 0; r < rows; r++) {
@@ -51,7 +64,7 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
     SB_UNROLL for (int r = 0; r < rows; r++)
         SB_UNROLL for (int v = 0; v < vectors; v++) total[r][v] = vf_zero();
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
-        chain(format, rows, panels, 1, SB_MIN(SB_CHUNK, a->k - begin), a->x + begin * rows,
+        chain(format, rows, panels, (prefetch){.kind = PREFETCH_STREAM}, SB_MIN(SB_CHUNK, a->k - begin), a->x + begin * rows,
               w + begin * SB_PANEL * element_size(format), a->panel_size, sum);
         SB_UNROLL for (int r = 0; r < rows; r++)
             SB_UNROLL for (int v = 0; v < vectors; v++)
@@ -63,12 +76,12 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
 }
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
-SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t length, int first, const float *x,
-                          const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride, int prefetch)
+SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, int first,
+                          const float *x, const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride)
 {
     vf sum[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
-    chain(format, rows, panels, prefetch, length, x, w, panel_size, sum);
+    chain(format, rows, panels, fetch, length, x, w, panel_size, sum);
     SB_UNROLL for (int r = 0; r < rows; r++)
         SB_UNROLL for (int v = 0; v < panels * PANEL_VECTORS; v++) {
             float *out = acc + r * acc_stride + v * SB_VL;
@@ -102,21 +115,48 @@ SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
     }
 }
 
-SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+/* One chunk of k for all rows. */
+SB_INLINE void tile_rows(samebits_format format, int panels, int kind, const sb_matmul_args *a, int64_t p, int64_t begin)
 {
+    const int size = SB_PANEL * element_size(format);
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
-    const uint8_t *w = a->w + p * a->panel_size + begin * SB_PANEL * element_size(format);
+    const uint8_t *w = a->w + p * a->panel_size + begin * size;
+    const int shift = a->rows > 2 * a->tile ? 2 : 1; /* 2 or up to 4 tiles share the next chunk */
     for (int64_t r = 0; r < a->rows; r += a->tile) {
-        const int prefetch = r == 0; /* the first tile brings the chunk into L1 */
         const int64_t height = SB_MIN(a->tile, a->rows - r);
+        const prefetch fetch = {kind, shift, (length + (r / a->tile * length >> shift)) * size};
         const float *x = a->x + r * a->k + begin * height;
         float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
         switch (height) {
-#define CASE(rows) \
-    case rows: tile_chunk(format, rows, panels, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride, prefetch); break;
+#define CASE(rows)                                                                                              \
+    case rows:                                                                                                  \
+        tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride);   \
+        break;
             SB_CASES(CASE)
 #undef CASE
         }
+    }
+}
+
+/* Some tiles of rows: panel after panel, so that w is one stream. */
+SB_INLINE void some_rows(samebits_format format, const sb_matmul_args *a)
+{
+    int64_t p = 0;
+    for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS)
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
+            tile_rows(format, TILE_PANELS, PREFETCH_NEXT, a, p, begin);
+    for (; p < a->panels; p++)
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) tile_rows(format, 1, PREFETCH_NEXT, a, p, begin);
+}
+
+/* Many rows: chunk after chunk, so that a chunk of x is used by all panels. */
+SB_INLINE void many_rows(samebits_format format, const sb_matmul_args *a)
+{
+    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+        int64_t p = 0;
+        for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS)
+            tile_rows(format, TILE_PANELS, PREFETCH_NONE, a, p, begin);
+        for (; p < a->panels; p++) tile_rows(format, 1, PREFETCH_NONE, a, p, begin);
     }
 }
 
@@ -129,11 +169,10 @@ SB_INLINE void matmul(samebits_format format, const sb_matmul_args *a)
     if (!a->k)
         for (int64_t r = 0; r < a->rows; r++)
             memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
-    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
-        int64_t p = 0;
-        for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS) tile_rows(format, TILE_PANELS, a, p, begin);
-        for (; p < a->panels; p++) tile_rows(format, 1, a, p, begin);
-    }
+    if (a->rows <= STREAM_TILES * a->tile)
+        some_rows(format, a);
+    else
+        many_rows(format, a);
 }
 
 #endif

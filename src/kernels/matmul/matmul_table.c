@@ -1,7 +1,7 @@
 #include "kernels/matmul/matmul.h"
 
 static const sb_matmul_row table[] = {
-#define SB_MATMUL_ROW(symbol, format, order, cpu, max_tile) {#symbol, symbol, format, order, cpu, max_tile},
+#define SB_MATMUL_ROW(symbol, format, order, cpu, max_tile) {#symbol, symbol, format, order, cpu, max_tile, NULL, 0},
 #include "kernels/matmul/matmul.inc"
 #undef SB_MATMUL_ROW
 };
