@@ -1,0 +1,46 @@
+# Builds of samebits itself.
+# shellcheck shell=bash
+
+RELEASE=$BUILD/release
+
+# build PRESET [CMAKE OPTION...]: configures and builds everything of a preset.
+build() {
+    local preset=$1
+    shift
+    quietly "configure $preset" cmake --preset "$preset" "$@"
+    quietly "build $preset" cmake --build "$BUILD/$preset" -j "$JOBS"
+}
+
+# The library and the command alone: what the first result needs.
+build_core() {
+    [[ -f $RELEASE/Makefile ]] || quietly "configure release" cmake --preset release
+    quietly "build samebits" cmake --build "$RELEASE" -j "$JOBS" --target samebits samebits_cli
+}
+
+# Everything of the release, with the plugin against llama.cpp's headers.
+build_release() {
+    need_llama_source
+    build release -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include"
+}
+
+# samebits-llama links to llama.cpp's libraries, so it is a project of its own.
+build_samebits_llama() {
+    quietly "configure samebits-llama" cmake -S plugins/ggml/llama -B "$BUILD/samebits-llama" \
+        -DCMAKE_BUILD_TYPE=Release -DLLAMA_SOURCE_DIR="$LLAMA_SOURCE" -DLLAMA_BUILD_DIR="$LLAMA_BUILD" \
+        -DCMAKE_RUNTIME_OUTPUT_DIRECTORY="$RELEASE/bin"
+    quietly "build samebits-llama" cmake --build "$BUILD/samebits-llama" -j "$JOBS"
+}
+
+cmd_build() {
+    need_packages build
+    build_release
+    say "Built: $RELEASE/bin and $RELEASE/lib"
+}
+
+cmd_bench() {
+    need_packages build
+    build_core
+    python_packages openblas
+    mkdir -p bench/results
+    exec "$RELEASE/bin/samebits" bench --stock "$(openblas_path)" "$@"
+}

@@ -1,0 +1,110 @@
+# ./dev test: builds, ctest suites and programs as named, timed steps, counted together.
+# shellcheck shell=bash
+
+PASSED=0 FAILED=0 SKIPPED=0
+SKIP_STATUS=77
+
+# step TITLE COMMAND...: one test. Status 77 skips; its last line then is the reason. The command runs in a ./dev of its
+# own, since bash ignores `set -e` inside a function whose status is looked at.
+step() {
+    local title=$1 start=$SECONDS status=0 log
+    shift
+    log=$LOGS/test-${title//[^a-zA-Z0-9.-]/-}.log
+    printf '%s  %s ...\n' "$(date +%T)" "$title"
+    "$ROOT/dev" call "$@" > "$log" 2>&1 < /dev/null || status=$?
+    case $status in
+        0)
+            PASSED=$((PASSED + 1))
+            printf '%s  %s: passed, %d s\n' "$(date +%T)" "$title" $((SECONDS - start))
+            ;;
+        "$SKIP_STATUS")
+            SKIPPED=$((SKIPPED + 1))
+            printf '%s  %s: SKIPPED: %s\n' "$(date +%T)" "$title" "$(tail -n 1 "$log")"
+            return 1
+            ;;
+        *)
+            FAILED=$((FAILED + 1))
+            tail -n 60 "$log"
+            printf '%s  %s: FAILED with status %d, %d s; all of it in %s\n' "$(date +%T)" "$title" "$status" \
+                $((SECONDS - start)) "$log"
+            return 1
+            ;;
+    esac
+}
+
+skip() {
+    printf '%s\n' "$*"
+    return $SKIP_STATUS
+}
+
+# suite PRESET [CTEST OPTION...]: the ctest entries of a build, each counted.
+suite() {
+    local preset=$1 report=$LOGS/ctest-$1.xml total failures disabled skipped
+    shift
+    rm -f "$report"
+    ctest --test-dir "$BUILD/$preset" --output-on-failure --timeout 900 --output-junit "$report" "$@" < /dev/null || true
+    read -r total failures disabled skipped < <(junit_counts "$report") || true
+    if [[ -z ${skipped:-} ]]; then
+        printf 'ctest gave no report for %s\n' "$preset"
+        FAILED=$((FAILED + 1))
+        return
+    fi
+    FAILED=$((FAILED + failures))
+    SKIPPED=$((SKIPPED + skipped + disabled))
+    PASSED=$((PASSED + total - failures - skipped - disabled))
+}
+
+# tests, failures, disabled and skipped of ctest's report.
+junit_counts() {
+    tr '\n' ' ' < "$1" | sed -n \
+        's/.*<testsuite [^>]*tests="\([0-9]*\)"[^>]*failures="\([0-9]*\)"[^>]*disabled="\([0-9]*\)"[^>]*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p'
+}
+
+has_avx512() { grep -q -w avx512vl /proc/cpuinfo; }
+
+test_kernels() {
+    if step "build: release" build_release; then suite release; fi
+    if has_avx512; then
+        step "build: AVX-512 emulated" skip "this machine has AVX-512, and the release suite ran its rows" || true
+    elif step "build: AVX-512 emulated" build emu512; then
+        suite emu512
+    fi
+}
+
+test_sanitizers() {
+    local kind
+    for kind in asan ubsan tsan; do
+        if step "build: $kind" build "$kind" -DSAMEBITS_CLI=OFF; then suite "$kind"; fi
+    done
+}
+
+# The command against every CPU level that this machine has.
+test_command() {
+    local samebits=$RELEASE/bin/samebits
+    python_packages openblas
+    step "samebits verify" "$samebits" verify --quick --stock "$(openblas_path)" || true
+    step "samebits verify --self-test" "$samebits" verify --quick --self-test || true
+    step "samebits fingerprint --check" "$samebits" fingerprint --check || true
+}
+
+test_plugin() {
+    step "build: llama.cpp" need_llama llama llama-server llama-bench test-backend-ops || return 0
+    step "build: samebits-llama" build_samebits_llama || return 0
+    step "ggml's test-backend-ops" backend_ops || true
+    step "checkpoint" need_model || return 0
+    step "demo --short" demo_short || true
+}
+
+backend_ops() { GGML_BACKEND_PATH=$PLUGIN "$LLAMA_BIN/test-backend-ops" test -b samebits; }
+
+demo_short() { "$ROOT/dev" demo --short; }
+
+cmd_test() {
+    need_packages test
+    test_kernels
+    test_sanitizers
+    test_command
+    test_plugin
+    printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
+    ((FAILED == 0))
+}
