@@ -1,0 +1,100 @@
+/* The ggml backend: what its files share.
+ *
+ * A backend of device type ACCEL that takes the ops whose bits would otherwise depend on the batch. Its
+ * compute buffers are the CPU backend's, so activations are never copied; its own buffer type is for weights,
+ * which it packs once. It links no host library: host.c looks the few functions it needs up at load. */
+#ifndef SBG_PLUGIN_H
+#define SBG_PLUGIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <ggml.h>
+#include <ggml-backend.h>
+#include <ggml-backend-impl.h>
+
+#include <samebits/samebits.h>
+
+/* host.c: functions of the ggml that loaded this plugin. */
+typedef struct sbg_host {
+    ggml_backend_buffer_type_t (*cpu_buffer_type)(void);
+    ggml_backend_buffer_t (*buffer_init)(ggml_backend_buffer_type_t, struct ggml_backend_buffer_i, void *, size_t);
+    size_t (*nbytes)(const struct ggml_tensor *);
+    bool (*is_contiguous)(const struct ggml_tensor *);
+    int (*graph_n_nodes)(struct ggml_cgraph *);
+    struct ggml_tensor *(*graph_node)(struct ggml_cgraph *, int);
+    const char *(*op_name)(enum ggml_op);
+    const char *(*type_name)(enum ggml_type);
+    void (*log)(enum ggml_log_level, const char *, ...);
+} sbg_host;
+
+extern sbg_host sbg_ggml;
+
+/* Fills sbg_ggml from the library that holds `caller`. Returns false with a line on stderr. */
+bool sbg_host_find(const void *caller);
+
+#define sbg_error(...) sbg_ggml.log(GGML_LOG_LEVEL_ERROR, "samebits: " __VA_ARGS__)
+
+/* options.c: the environment, read once at load. */
+typedef struct sbg_options {
+    samebits_order order; /* of quantised weights */
+    samebits_cpu cpu;
+    int threads; /* 0: the host decides */
+    bool strict;
+} sbg_options;
+
+/* Returns false, with an error logged, on a value it does not know. */
+bool sbg_options_read(sbg_options *options);
+
+/* arena.c: keeps the blocks that a call frees for the next call, so that decoding does not allocate. */
+enum { SBG_ARENA_BLOCKS = 8 };
+
+typedef struct sbg_arena {
+    struct {
+        void *memory;
+        size_t size;
+        bool used;
+    } block[SBG_ARENA_BLOCKS];
+} sbg_arena;
+
+/* For one context, used by one thread at a time. */
+samebits_allocator sbg_arena_allocator(sbg_arena *arena);
+void sbg_arena_clear(sbg_arena *arena);
+
+/* buffer.c: the buffer type of packed weights. */
+ggml_backend_buffer_type_t sbg_buffer_type(ggml_backend_dev_t device, samebits_context *context);
+bool sbg_is_our_type(ggml_backend_buffer_type_t type);
+/* Whether a tensor is one whose rows the buffer can pack. */
+bool sbg_packable(const struct ggml_tensor *tensor);
+/* The packed weights of a tensor, or NULL: it is not in our buffer, or it lies there plain. */
+const samebits_weights *sbg_packed(const struct ggml_tensor *tensor);
+
+/* tensor.c: ggml tensors as samebits sees them. */
+typedef struct sbg_view {
+    DLTensor tensor;
+    int64_t shape[6], stride[6];
+} sbg_view;
+
+/* SAMEBITS_FORMAT_COUNT for a type that samebits does not read. */
+samebits_format sbg_format(enum ggml_type type);
+bool sbg_is_float(enum ggml_type type);
+/* A float tensor's four dims, outermost first. Ownership: points into `view` and the tensor. */
+void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
+/* Rows of weights as samebits_weights_prepare wants them: matrix (i2, i3) of a tensor, read from `data`. */
+void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);
+
+/* ops.c */
+typedef struct sbg_backend {
+    const sbg_options *options;
+    samebits_context *samebits;
+    sbg_arena arena;
+    ggml_abort_callback abort;
+    void *abort_data;
+} sbg_backend;
+
+bool sbg_supports(const struct ggml_tensor *op);
+/* Whether the CPU backend's version of an op may give other bits to the same row. */
+bool sbg_stock_moves(enum ggml_op op);
+samebits_status sbg_compute(sbg_backend *backend, struct ggml_tensor *op);
+
+#endif

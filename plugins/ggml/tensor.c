@@ -1,0 +1,60 @@
+/* ggml tensors as DLPack tensors. ggml counts dims from the innermost and strides in bytes. */
+#include "plugin.h"
+
+samebits_format sbg_format(enum ggml_type type)
+{
+    samebits_format format;
+    switch (type) {
+    case GGML_TYPE_F32: format = SAMEBITS_FORMAT_F32; break;
+    case GGML_TYPE_F16: format = SAMEBITS_FORMAT_F16; break;
+    case GGML_TYPE_BF16: format = SAMEBITS_FORMAT_BF16; break;
+    case GGML_TYPE_Q4_0: format = SAMEBITS_FORMAT_Q4_0; break;
+    case GGML_TYPE_Q5_0: format = SAMEBITS_FORMAT_Q5_0; break;
+    case GGML_TYPE_Q8_0: format = SAMEBITS_FORMAT_Q8_0; break;
+    case GGML_TYPE_Q4_K: format = SAMEBITS_FORMAT_Q4_K; break;
+    case GGML_TYPE_Q5_K: format = SAMEBITS_FORMAT_Q5_K; break;
+    case GGML_TYPE_Q6_K: format = SAMEBITS_FORMAT_Q6_K; break;
+    default: return SAMEBITS_FORMAT_COUNT;
+    }
+    return samebits_format_block(format) ? format : SAMEBITS_FORMAT_COUNT;
+}
+
+bool sbg_is_float(enum ggml_type type)
+{
+    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
+
+static DLDataType dtype_of(enum ggml_type type)
+{
+    if (type == GGML_TYPE_F32) return (DLDataType){kDLFloat, 32, 1};
+    return (DLDataType){type == GGML_TYPE_F16 ? kDLFloat : kDLBfloat, 16, 1};
+}
+
+static void start(sbg_view *view, const void *data, int ndim, DLDataType dtype)
+{
+    view->tensor = (DLTensor){.data = (void *)data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype,
+                              .shape = view->shape, .strides = view->stride};
+}
+
+void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view)
+{
+    start(view, tensor->data, GGML_MAX_DIMS, dtype_of(tensor->type));
+    const int64_t size = tensor->type == GGML_TYPE_F32 ? 4 : 2;
+    for (int i = 0; i < GGML_MAX_DIMS; i++) {
+        view->shape[i] = tensor->ne[GGML_MAX_DIMS - 1 - i];
+        view->stride[i] = (int64_t)tensor->nb[GGML_MAX_DIMS - 1 - i] / size;
+    }
+}
+
+void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view)
+{
+    const bool is_float = sbg_is_float(tensor->type);
+    start(view, data, 2, is_float ? dtype_of(tensor->type) : (DLDataType){kDLUInt, 8, 1});
+    size_t row = 0;
+    samebits_format_row_size(sbg_format(tensor->type), tensor->ne[0], &row);
+    const int64_t size = !is_float ? 1 : tensor->type == GGML_TYPE_F32 ? 4 : 2;
+    view->shape[0] = tensor->ne[1];
+    view->shape[1] = is_float ? tensor->ne[0] : (int64_t)row;
+    view->stride[0] = (int64_t)tensor->nb[1] / size;
+    view->stride[1] = is_float ? (int64_t)tensor->nb[0] / size : 1;
+}
