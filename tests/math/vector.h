@@ -1,0 +1,29 @@
+/* The vector functions of one instruction set, as maps over arrays; and the hardware's conversions. */
+#ifndef SB_MATH_VECTOR_H
+#define SB_MATH_VECTOR_H
+
+#include "base/base.h"
+
+/* X(name): sb_<name> is the scalar function, v_<name> the vector one. */
+#define MATH_FUNCTIONS(X) X(exp) X(tanh) X(erf) X(log) X(sigmoid) X(silu) X(gelu) X(gelu_tanh)
+
+typedef enum math_function {
+#define X(name) MATH_##name,
+    MATH_FUNCTIONS(X)
+#undef X
+        MATH_COUNT
+} math_function;
+
+enum { MATH_BLOCK = 256 };
+
+/* out[i] = function(in[i]) for MATH_BLOCK elements. */
+typedef void math_map(math_function function, const float *in, float *out);
+math_map math_map_avx2, math_map_avx512;
+
+/* The vector form of sb_exp_weight, and the conversions of the F16C instructions. */
+void math_weights_avx2(const float *in, int32_t *out);
+void math_weights_avx512(const float *in, int32_t *out);
+void math_to_f16_avx2(const float *in, uint16_t *out);
+void math_from_f16_avx2(const uint16_t *in, float *out);
+
+#endif

@@ -1,0 +1,1 @@
+#include "math/vector_simd.h"
