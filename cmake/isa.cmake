@@ -1,0 +1,21 @@
+# The suffix of a file names the instruction set it is built for.
+set(SB_AVX2 -mavx2 -mfma -mf16c)
+set(SB_AVX512 ${SB_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+
+# Sets the options of each source; called in the folder whose target builds them.
+function(sb_isa_options)
+  foreach(source ${ARGN})
+    if(source MATCHES "_avx2\\.c$" OR (SAMEBITS_EMULATE_AVX512 AND source MATCHES "_avx512(vnni|bf16)?\\.c$"))
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX2})
+    elseif(source MATCHES "_avx512\\.c$")
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX512})
+    elseif(source MATCHES "_avx512vnni\\.c$")
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX512} -mavx512vnni)
+    elseif(source MATCHES "_avx512bf16\\.c$")
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX512} -mavx512bf16)
+    endif()
+    if(SAMEBITS_EMULATE_AVX512 AND source MATCHES "_avx512(vnni|bf16)?\\.c$")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS SB_EMULATE_AVX512)
+    endif()
+  endforeach()
+endfunction()
