@@ -8,7 +8,6 @@
 SB_INLINE vi v_sign(vf x) { return vi_and(vf_bits(x), vi_set1(INT32_MIN)); }
 SB_INLINE vf v_abs(vf x) { return vi_as_f(vi_and(vf_bits(x), vi_set1(INT32_MAX))); }
 SB_INLINE vf v_with_sign(vf x, vf sign) { return vi_as_f(vi_or(vf_bits(x), v_sign(sign))); }
-SB_INLINE vf v_canonical(vf x) { return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), x); }
 
 SB_INLINE vf v_tanh(vf x)
 {
@@ -85,7 +84,8 @@ SB_INLINE vf v_log(vf x)
     const vf infinity = vf_set1(sb_float(0x7F800000u));
     t = vf_select(vf_eq(x, infinity), infinity, t);
     t = vf_select(vf_eq(x, vf_zero()), vf_set1(sb_float(0xFF800000u)), t);
-    return vf_select(vf_lt(x, vf_zero()), vf_set1(sb_float(SB_NAN_F32)), v_canonical(t));
+    const vf nan = vf_set1(sb_float(SB_NAN_F32));
+    return vf_select(vf_lt(x, vf_zero()), nan, vf_select(vf_is_nan(x), nan, t));
 }
 
 #endif
