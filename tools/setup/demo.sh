@@ -1,6 +1,26 @@
-# ./dev demo.
+# ./dev demo: everything that it needs, a first result early, then stock and samebits side by side.
 # shellcheck shell=bash
 
 PLUGIN=$RELEASE/lib/libggml-samebits.so
 
-cmd_demo() { die "not yet"; }
+# Our matmul beside a stock library, before anything long is built.
+first_result() {
+    build_core
+    python_packages openblas
+    say "A first result: our matrix product beside OpenBLAS."
+    "$RELEASE/bin/samebits" bench --quick --stock "$(openblas_path)" >&2
+}
+
+cmd_demo() {
+    local start=$SECONDS status=0
+    need_packages build
+    first_result
+    need_llama llama llama-server
+    need_model
+    build_release
+    build_samebits_llama
+    python3 "$ROOT/tools/demo/demo.py" --samebits-llama "$RELEASE/bin/samebits-llama" --plugin "$PLUGIN" \
+        --llama-server "$LLAMA_BIN/llama-server" --model "$MODEL" --output "$BUILD/demo" "$@" || status=$?
+    say "The demo took $((SECONDS - start)) s."
+    return $status
+}

@@ -25,8 +25,6 @@ LIST
     [[ $1 == test ]] || return 0
     cat << 'LIST'
 libcmocka-dev       pkg-config --exists cmocka
-clang               have clang
-libomp-dev          clang -fopenmp -x c -o /dev/null - <<< 'int main(void) { return 0; }'
 LIST
 }
 
