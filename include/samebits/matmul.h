@@ -52,8 +52,7 @@ SAMEBITS_API samebits_status samebits_addmm(samebits_context *context, const DLT
                                             const DLTensor *b, float alpha, float beta, DLTensor *out);
 
 /* out = epilogue(x @ w^T) with prepared weights of any format.
- * Shapes: x (..., K), out (..., N). f32, f16 or bf16 x with any float format and f32 x with a quantised
- *   one; out f32 or x's dtype.
+ * Shapes: x (..., K), out (..., N). x f32, f16 or bf16 with any format; out f32 or x's dtype.
  * Order: portable-1 (spec/ops/matmul.md, spec/ops/matmul_quantized.md), or int8-1 for quantised formats.
  * Errors: as samebits_matmul, and ORDER.
  * Threads: any. */

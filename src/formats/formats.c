@@ -5,6 +5,12 @@ static const sb_format table[SAMEBITS_FORMAT_COUNT] = {
     [SAMEBITS_FORMAT_F32] = {"f32", 1, 4, 4 * SB_PANEL},
     [SAMEBITS_FORMAT_F16] = {"f16", 1, 2, 2 * SB_PANEL},
     [SAMEBITS_FORMAT_BF16] = {"bf16", 1, 2, 2 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q4_0] = {"q4_0", 32, 18, 18 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q5_0] = {"q5_0", 32, 22, 22 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q8_0] = {"q8_0", 32, 34, 34 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q4_K] = {"q4_k", 256, 144, 148 * SB_PANEL}, /* 6-bit scales as bytes: 4 more a column */
+    [SAMEBITS_FORMAT_Q5_K] = {"q5_k", 256, 176, 180 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q6_K] = {"q6_k", 256, 210, 210 * SB_PANEL},
 };
 
 const sb_format *sb_format_info(samebits_format format)
@@ -13,10 +19,19 @@ const sb_format *sb_format_info(samebits_format format)
     return i < SAMEBITS_FORMAT_COUNT && table[i].name ? &table[i] : NULL;
 }
 
-void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out) { sb_pack_panel_float(rows, panel, out); }
+void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
+{
+    if (sb_format_is_float(rows->format))
+        sb_pack_panel_float(rows, panel, out);
+    else
+        sb_pack_panel_gguf(rows, panel, out);
+}
 
 void sb_unpack_panel(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
                      int64_t row_stride_bytes)
 {
-    sb_unpack_panel_float(format, n, k, panel, in, rows, row_stride_bytes);
+    if (sb_format_is_float(format))
+        sb_unpack_panel_float(format, n, k, panel, in, rows, row_stride_bytes);
+    else
+        sb_unpack_panel_gguf(format, n, k, panel, in, rows, row_stride_bytes);
 }

@@ -60,5 +60,8 @@ void sb_unpack_panel(samebits_format format, int64_t n, int64_t k, int64_t panel
 void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_float(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
                            int64_t row_stride_bytes);
+void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
+void sb_unpack_panel_gguf(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+                          int64_t row_stride_bytes);
 
 #endif

@@ -159,6 +159,33 @@ samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, con
     return samebits_matmul(context, a, b, &e, out);
 }
 
+/* x (..., K) @ w^T with weights that p describes already, all but its shapes. */
+static samebits_status weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k, const DLTensor *x,
+                                       const samebits_epilogue *epilogue, const DLTensor *out)
+{
+    samebits_status status;
+    if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->x)) ||
+        (status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->out)))
+        return status;
+    add_row_dim(&p->x);
+    add_row_dim(&p->out);
+    const int batch_dims = p->x.ndim - 2;
+    p->m = p->x.shape[batch_dims];
+    p->k = p->x.shape[batch_dims + 1];
+    p->n = n;
+    if (p->k != k)
+        return sb_fail(SAMEBITS_ERR_SHAPE, "x has %lld columns, want the weights' depth %lld", (long long)p->k,
+                       (long long)k);
+    if ((status = check_out_dtype(&p->x, &p->out)) ||
+        (status = check_out_shape(&p->out, batch_dims, p->x.shape, p->m, p->n)) || (status = sb_check_output(&p->out)) ||
+        (status = sb_check_overlap(&p->out, &p->x, "x", 0)) ||
+        (!p->weights && (status = sb_check_overlap(&p->out, &p->w, "w", 0))) ||
+        (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) ||
+        (status = describe(p, NULL, batch_dims, p->x.shape)))
+        return status;
+    return sb_product_run(context, p);
+}
+
 samebits_status samebits_linear_prepared(samebits_context *context, const DLTensor *x, const samebits_weights *weights,
                                          samebits_order order, const samebits_epilogue *epilogue, DLTensor *out)
 {
@@ -166,23 +193,18 @@ samebits_status samebits_linear_prepared(samebits_context *context, const DLTens
     samebits_status status;
     if ((status = check_context(context))) return status;
     if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: make them with samebits_weights_prepare");
-    if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.x)) ||
-        (status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.out)))
-        return status;
-    add_row_dim(&p.x);
-    add_row_dim(&p.out);
-    const int batch_dims = p.x.ndim - 2;
-    p.m = p.x.shape[batch_dims];
-    p.k = p.x.shape[batch_dims + 1];
-    p.n = weights->n;
-    if (p.k != weights->k)
-        return sb_fail(SAMEBITS_ERR_SHAPE, "x has %lld columns, want the weights' depth %lld", (long long)p.k,
-                       (long long)weights->k);
-    if ((status = check_out_dtype(&p.x, &p.out)) ||
-        (status = check_out_shape(&p.out, batch_dims, p.x.shape, p.m, p.n)) || (status = sb_check_output(&p.out)) ||
-        (status = sb_check_overlap(&p.out, &p.x, "x", 0)) ||
-        (status = sb_epilogue_of(epilogue, &p.out, &p.epilogue)) ||
-        (status = describe(&p, NULL, batch_dims, p.x.shape)))
-        return status;
-    return sb_product_run(context, &p);
+    return weights_product(context, &p, weights->n, weights->k, x, epilogue, out);
+}
+
+samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x, const DLTensor *w,
+                                          samebits_format format, samebits_order order,
+                                          const samebits_epilogue *epilogue, DLTensor *out)
+{
+    sb_product p = {.order = order};
+    samebits_status status;
+    if ((status = check_context(context))) return status;
+    if (sb_format_info(format) && sb_format_is_float(format))
+        return sb_fail(SAMEBITS_ERR_FORMAT, "format %s is not quantised: call samebits_linear", samebits_format_name(format));
+    if ((status = sb_rows_of(w, format, &p.rows, &p.w))) return status;
+    return weights_product(context, &p, p.rows.n, p.rows.k, x, epilogue, out);
 }

@@ -3,6 +3,7 @@
 
 #include "device/cpu/parallel.h"
 #include "kernels/matmul/matmul.h"
+#include "kernels/matmul_quantized/matmul_quantized.h"
 
 /* Sizes of a run; a pure function of the product and the number of workers, which never moves a bit. */
 typedef struct {
@@ -13,7 +14,9 @@ typedef struct {
     int64_t block_rows, block_panels; /* rows and panels a task */
     int64_t row_blocks, col_blocks;
     int64_t panel_size;
-    float *x;        /* packed, batch after batch */
+    int64_t x_bytes; /* a packed row of x */
+    char *x;         /* packed, batch after batch */
+    float *gathered; /* a tile of x as contiguous f32 for each worker, if the kernel packs and x is not that */
     float *acc;      /* block_rows x block_panels for each worker */
     uint8_t *panels; /* block_panels for each worker, if the weights are not prepared */
 } plan;
@@ -33,32 +36,53 @@ static void plan_blocks(plan *p)
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), MAX_BLOCK_PANELS);
     p->block_panels = SB_MIN(p->block_panels, panels);
     p->col_blocks = sb_ceil_div(panels, p->block_panels);
+    p->x_bytes = sb_matmul_x_bytes(p->row, q->k);
     p->panel_size = sb_panel_size(q->weights ? q->weights->format : q->rows.format, q->k);
 }
 
 /* Steps of k that go through a tile at a time: the scattered writes then stay in L1. */
 enum { PACK_STEPS = 64 };
 
+/* f32 tiles: [k][rows of the tile]. */
+static void pack_floats(const sb_view *x, const int64_t *offset, int64_t height, int64_t k, float *out)
+{
+    const int64_t step = x->stride[x->ndim - 1];
+    for (int64_t begin = 0; begin < k; begin += PACK_STEPS) {
+        const int64_t end = SB_MIN(begin + PACK_STEPS, k);
+        for (int64_t r = 0; r < height; r++) {
+            const float *in = (const float *)x->data + offset[r];
+            if (x->dtype == SB_F32)
+                for (int64_t i = begin; i < end; i++) out[i * height + r] = in[i * step];
+            else
+                for (int64_t i = begin; i < end; i++) out[i * height + r] = sb_load(x, offset[r] + i * step);
+        }
+    }
+}
+
+static int is_contiguous_f32(const sb_view *x) { return x->dtype == SB_F32 && x->stride[x->ndim - 1] == 1; }
+
 static void pack_x_task(void *arg, int64_t index, int worker)
 {
-    (void)worker;
     const plan *p = arg;
     const sb_product *q = p->product;
     const int64_t tiles = sb_ceil_div(q->m, p->tile), batch = index / tiles, row = index % tiles * p->tile;
     const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
-    float *out = p->x + (batch * q->m + row) * q->k;
+    char *out = p->x + (batch * q->m + row) * p->x_bytes;
     int64_t offset[SB_MAX_TILE];
     for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, batch * q->m + row + r);
-    for (int64_t begin = 0; begin < q->k; begin += PACK_STEPS) {
-        const int64_t end = SB_MIN(begin + PACK_STEPS, q->k);
-        for (int64_t r = 0; r < height; r++) {
-            const float *in = (const float *)q->x.data + offset[r];
-            if (q->x.dtype == SB_F32)
-                for (int64_t i = begin; i < end; i++) out[i * height + r] = in[i * step];
-            else
-                for (int64_t i = begin; i < end; i++) out[i * height + r] = sb_load(&q->x, offset[r] + i * step);
-        }
+    if (!p->row->pack) {
+        pack_floats(&q->x, offset, height, q->k, (float *)out);
+        return;
     }
+    const float *rows[SB_MAX_TILE];
+    for (int64_t r = 0; r < height; r++) {
+        rows[r] = (const float *)q->x.data + offset[r];
+        if (is_contiguous_f32(&q->x)) continue;
+        float *gathered = p->gathered + (worker * p->tile + r) * q->k;
+        for (int64_t i = 0; i < q->k; i++) gathered[i] = sb_load(&q->x, offset[r] + i * step);
+        rows[r] = gathered;
+    }
+    p->row->pack(rows, (int)height, q->k, out);
 }
 
 /* The panels of a task: where the prepared weights lie, or packed now into the worker's own memory. */
@@ -85,7 +109,7 @@ static void block_task(void *arg, int64_t index, int worker)
     const int64_t acc_stride = p->block_panels * SB_PANEL;
     float *acc = p->acc + worker * p->block_rows * acc_stride;
     const sb_matmul_args args = {.rows = rows, .k = q->k, .panels = panels,
-                                 .x = p->x + (batch * q->m + row) * q->k, .tile = p->tile,
+                                 .x = (const float *)(p->x + (batch * q->m + row) * p->x_bytes), .tile = p->tile,
                                  .w = task_panels(p, batch, panel, panels, worker), .panel_size = p->panel_size,
                                  .acc = acc, .acc_stride = acc_stride};
     p->row->fn(&args);
@@ -103,29 +127,53 @@ static int64_t bytes(int64_t a, int64_t b, int64_t c, int64_t size)
     return total;
 }
 
+static const sb_matmul_row *select_row(samebits_format format, samebits_order order, unsigned cpu)
+{
+    if (!sb_format_is_float(format)) return sb_matmul_quantized_select(format, order, cpu);
+    return order == SAMEBITS_ORDER_PORTABLE_1 ? sb_matmul_select(format, cpu) : NULL;
+}
+
+/* Working memory: one block, cut up here. With memory == NULL only its size is returned, -1 if that overflows. */
+static int64_t cut(plan *p, int64_t tasks, char *memory)
+{
+    const sb_product *q = p->product;
+    const int64_t workers = sb_workers(p->context, tasks), tiles = q->batches * sb_ceil_div(q->m, p->tile);
+    const int64_t gather_rows = p->row->pack && !is_contiguous_f32(&q->x) ? sb_workers(p->context, tiles) * p->tile : 0;
+    const int64_t sizes[] = {bytes(q->batches, q->m, p->x_bytes, 1), bytes(gather_rows, q->k, 1, sizeof(float)),
+                             bytes(workers, p->block_rows, p->block_panels * SB_PANEL, sizeof(float)),
+                             q->weights ? 0 : bytes(workers, p->block_panels, p->panel_size, 1)};
+    int64_t begin[4], size = 0;
+    for (int i = 0; i < 4; i++) {
+        begin[i] = size;
+        if (sizes[i] < 0 || __builtin_add_overflow(size, sizes[i], &size) ||
+            __builtin_add_overflow(size, -size & (SB_ALIGN - 1), &size))
+            return -1;
+    }
+    if (!memory) return size;
+    p->x = memory + begin[0];
+    p->gathered = (float *)(memory + begin[1]);
+    p->acc = (float *)(memory + begin[2]);
+    p->panels = (uint8_t *)memory + begin[3];
+    return size;
+}
+
 samebits_status sb_product_run(const samebits_context *context, const sb_product *q)
 {
     if (q->out.count == 0) return SAMEBITS_OK;
     const samebits_format format = q->weights ? q->weights->format : q->rows.format;
-    plan p = {.context = context, .product = q, .row = sb_matmul_select(format, context->cpu)};
-    if (!p.row || q->order != SAMEBITS_ORDER_PORTABLE_1)
+    plan p = {.context = context, .product = q, .row = select_row(format, q->order, context->cpu)};
+    if (!p.row)
         return sb_fail(SAMEBITS_ERR_ORDER, "there is no %s kernel for %s weights", samebits_order_name(q->order),
                        samebits_format_name(format));
+    /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
+    if (q->k > INT64_MAX / 1024)
+        return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);
     plan_blocks(&p);
-    const int64_t tasks = q->batches * p.row_blocks * p.col_blocks, workers = sb_workers(context, tasks);
-    const int64_t x_size = bytes(q->batches, q->m, q->k, sizeof(float));
-    const int64_t acc_size = bytes(workers, p.block_rows, p.block_panels * SB_PANEL, sizeof(float));
-    const int64_t panel_bytes = q->weights ? 0 : bytes(workers, p.block_panels, p.panel_size, 1);
-    int64_t size = 0;
-    if (x_size < 0 || acc_size < 0 || panel_bytes < 0 ||
-        __builtin_add_overflow(sb_round_up(x_size, SB_ALIGN), sb_round_up(acc_size, SB_ALIGN), &size) ||
-        __builtin_add_overflow(size, panel_bytes, &size))
-        return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
+    const int64_t tasks = q->batches * p.row_blocks * p.col_blocks, size = cut(&p, tasks, NULL);
+    if (size < 0) return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
     char *memory = sb_alloc(context, (size_t)size);
     if (!memory) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a product needs %lld bytes", (long long)size);
-    p.x = (float *)memory;
-    p.acc = (float *)(memory + sb_round_up(x_size, SB_ALIGN));
-    p.panels = (uint8_t *)p.acc + sb_round_up(acc_size, SB_ALIGN);
+    cut(&p, tasks, memory);
     sb_parallel(context, q->batches * sb_ceil_div(q->m, p.tile), pack_x_task, &p);
     sb_parallel(context, tasks, block_task, &p);
     sb_free(context, memory, (size_t)size);

@@ -101,6 +101,7 @@ int main(void)
 {
     sb_fpenv_enter();
     check_matmul();
+    check_matmul_quantized();
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed != 0;
 }

@@ -33,5 +33,6 @@ void check_true(const char *what, int ok);
 
 /* The checks. */
 void check_matmul(void);
+void check_matmul_quantized(void);
 
 #endif

@@ -23,6 +23,8 @@ SB_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 SB_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 SB_INLINE vf vf_sqrt(vf a) { return _mm256_sqrt_ps(a); }
 SB_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+/* a * b - c, one rounding */
+SB_INLINE vf vf_fms(vf a, vf b, vf c) { return _mm256_fmsub_ps(a, b, c); }
 /* a > b ? a : b, lane by lane: b where either is NaN. */
 SB_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 SB_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }
@@ -51,12 +53,41 @@ SB_INLINE vi vf_round_i(vf a) { return _mm256_cvtps_epi32(a); }
 /* Round to nearest even, as a float. */
 SB_INLINE vf vf_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
+SB_INLINE vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
+SB_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+
+/* i64 lanes, half as many. */
+typedef __m256i vl;
+SB_INLINE vl vl_zero(void) { return _mm256_setzero_si256(); }
+SB_INLINE vl vl_set1(int64_t x) { return _mm256_set1_epi64x(x); }
+SB_INLINE vl vl_load(const int64_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+SB_INLINE void vl_store(int64_t *p, vl a) { _mm256_storeu_si256((__m256i *)p, a); }
+SB_INLINE vl vl_add(vl a, vl b) { return _mm256_add_epi64(a, b); }
+SB_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
+SB_INLINE vl vl_and(vl a, vl b) { return _mm256_and_si256(a, b); }
+SB_INLINE vl vl_xor(vl a, vl b) { return _mm256_xor_si256(a, b); }
+SB_INLINE vl vl_shr(vl a, int n) { return _mm256_srli_epi64(a, n); }
+/* The 64-bit products of the even i32 lanes, and the odd lanes moved to the even ones. */
+SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm256_mul_epi32(a, b); }
+SB_INLINE vi vi_odd(vi a) { return _mm256_srli_epi64(a, 32); }
+
 SB_INLINE vm vf_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 SB_INLINE vm vf_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 SB_INLINE vm vf_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
 SB_INLINE vm vf_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 /* mask ? a : b */
 SB_INLINE vf vf_select(vm mask, vf a, vf b) { return _mm256_blendv_ps(b, a, mask); }
+SB_INLINE vm vm_and(vm a, vm b) { return _mm256_and_ps(a, b); }
+SB_INLINE int vm_all(vm mask) { return _mm256_movemask_ps(mask) == 0xFF; }
 SB_INLINE int vm_any(vm mask) { return _mm256_movemask_ps(mask) != 0; }
+
+/* Bytes, zero-extended to lanes. */
+SB_INLINE vi vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+/* Lanes as pairs of int16: sums modulo 2^16, and lane by lane a0 * b0 + a1 * b1. */
+SB_INLINE vi vi_add16(vi a, vi b) { return _mm256_add_epi16(a, b); }
+SB_INLINE vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
+/* Lanes as 4 bytes, u unsigned and s signed: the pair u0 * s0 + u1 * s1, u2 * s2 + u3 * s3 as int16; the caller
+ * keeps both within int16. */
+SB_INLINE vi vi_dot2x2(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
 
 #endif

@@ -23,6 +23,7 @@ SB_INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
 SB_INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
 SB_INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
 SB_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+SB_INLINE vf vf_fms(vf a, vf b, vf c) { return _mm512_fmsub_ps(a, b, c); }
 SB_INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 SB_INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 SB_INLINE vf vf_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
@@ -48,11 +49,29 @@ SB_INLINE vf vi_as_f(vi a) { return _mm512_castsi512_ps(a); }
 SB_INLINE vi vf_round_i(vf a) { return _mm512_cvtps_epi32(a); }
 SB_INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
+SB_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
+SB_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+
+typedef __m512i vl;
+SB_INLINE vl vl_zero(void) { return _mm512_setzero_si512(); }
+SB_INLINE vl vl_set1(int64_t x) { return _mm512_set1_epi64(x); }
+SB_INLINE vl vl_load(const int64_t *p) { return _mm512_loadu_si512(p); }
+SB_INLINE void vl_store(int64_t *p, vl a) { _mm512_storeu_si512(p, a); }
+SB_INLINE vl vl_add(vl a, vl b) { return _mm512_add_epi64(a, b); }
+SB_INLINE vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
+SB_INLINE vl vl_and(vl a, vl b) { return _mm512_and_si512(a, b); }
+SB_INLINE vl vl_xor(vl a, vl b) { return _mm512_xor_si512(a, b); }
+SB_INLINE vl vl_shr(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
+SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm512_mul_epi32(a, b); }
+SB_INLINE vi vi_odd(vi a) { return _mm512_srli_epi64(a, 32); }
+
 SB_INLINE vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 SB_INLINE vm vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 SB_INLINE vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 SB_INLINE vm vf_is_nan(vf a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
 SB_INLINE vf vf_select(vm mask, vf a, vf b) { return _mm512_mask_blend_ps(mask, b, a); }
+SB_INLINE vm vm_and(vm a, vm b) { return a & b; }
+SB_INLINE int vm_all(vm mask) { return mask == 0xFFFF; }
 SB_INLINE int vm_any(vm mask) { return mask != 0; }
 
 #endif

@@ -50,6 +50,7 @@ SB_INLINE vf vf_fma(vf a, vf b, vf c)
     for (int h = 0; h < 2; h++) r.hf[h] = _mm256_fmadd_ps(x.hf[h], y.hf[h], z.hf[h]);
     return r.f;
 }
+SB_INLINE vf vf_fms(vf a, vf b, vf c) { return vf_fma(a, b, -c); }
 SB_INLINE vf vf_load_f16(const uint16_t *p)
 {
     v_halves r;
@@ -96,6 +97,43 @@ SB_INLINE vf vf_round(vf a)
     return r.f;
 }
 
+SB_INLINE vi vi_max(vi a, vi b)
+{
+    v_halves x = {.i = a}, y = {.i = b}, r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_max_epi32(x.hi[h], y.hi[h]);
+    return r.i;
+}
+SB_INLINE vi vi_load_i8(const void *p)
+{
+    v_halves r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)((const char *)p + 8 * h)));
+    return r.i;
+}
+
+typedef int64_t vl __attribute__((vector_size(64)));
+SB_INLINE vl vl_set1(int64_t x) { return (vl){x, x, x, x, x, x, x, x}; }
+SB_INLINE vl vl_zero(void) { return vl_set1(0); }
+SB_INLINE vl vl_load(const int64_t *p)
+{
+    vl a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+SB_INLINE void vl_store(int64_t *p, vl a) { memcpy(p, &a, sizeof a); }
+SB_INLINE vl vl_add(vl a, vl b) { return a + b; }
+SB_INLINE vl vl_sub(vl a, vl b) { return a - b; }
+SB_INLINE vl vl_and(vl a, vl b) { return a & b; }
+SB_INLINE vl vl_xor(vl a, vl b) { return a ^ b; }
+typedef uint64_t v_unsigned_long __attribute__((vector_size(64)));
+SB_INLINE vl vl_shr(vl a, int n) { return (vl)((v_unsigned_long)a >> n); }
+SB_INLINE vl vi_mul_even(vi a, vi b)
+{
+    v_halves x = {.i = a}, y = {.i = b}, r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_mul_epi32(x.hi[h], y.hi[h]);
+    return (vl)r.i;
+}
+SB_INLINE vi vi_odd(vi a) { return (vi)vl_shr((vl)a, 32); }
+
 SB_INLINE vm vf_lt(vf a, vf b) { return a < b; }
 SB_INLINE vm vf_gt(vf a, vf b) { return a > b; }
 SB_INLINE vm vf_eq(vf a, vf b) { return a == b; }
@@ -103,6 +141,12 @@ SB_INLINE vm vf_is_nan(vf a) { return a != a; }
 SB_INLINE vf vf_select(vm mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 SB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }
 SB_INLINE vf vf_min(vf a, vf b) { return vf_select(a < b, a, b); }
+SB_INLINE vm vm_and(vm a, vm b) { return a & b; }
+SB_INLINE int vm_all(vm mask)
+{
+    v_halves x = {.i = ~mask};
+    return _mm256_testz_si256(x.hi[0], x.hi[0]) && _mm256_testz_si256(x.hi[1], x.hi[1]);
+}
 SB_INLINE int vm_any(vm mask)
 {
     v_halves x = {.i = mask};

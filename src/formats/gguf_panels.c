@@ -1,0 +1,242 @@
+/* GGUF's blocks to panels and back. Every bit of a block is a bit of the panel, so any bytes come back as they were. */
+#include "formats/gguf.h"
+
+/* --- a block's bytes <-> its integers ------------------------------------------------------------- */
+
+/* The 6-bit scales and minima of Q4_K and Q5_K: 16 numbers in 12 bytes. */
+static void read_scales(const uint8_t *p, sb_gguf_block *b)
+{
+    for (int j = 0; j < 4; j++) {
+        b->scale[j] = p[j] & 63;
+        b->min[j] = p[j + 4] & 63;
+        b->scale[j + 4] = (uint8_t)((p[j + 8] & 15) | (p[j] >> 6 << 4));
+        b->min[j + 4] = (uint8_t)(p[j + 8] >> 4 | (p[j + 4] >> 6 << 4));
+    }
+}
+
+static void write_scales(const sb_gguf_block *b, uint8_t *p)
+{
+    for (int j = 0; j < 4; j++) {
+        p[j] = (uint8_t)(b->scale[j] | (b->scale[j + 4] >> 4 << 6));
+        p[j + 4] = (uint8_t)(b->min[j] | (b->min[j + 4] >> 4 << 6));
+        p[j + 8] = (uint8_t)((b->scale[j + 4] & 15) | (b->min[j + 4] & 15) << 4);
+    }
+}
+
+/* Q4_0, Q5_0: byte i has weights i and 16 + i; bit i of high is bit 4 of weight i. */
+static void read_32(const uint8_t *low, const uint8_t *high, uint8_t *q)
+{
+    uint32_t bits = 0;
+    if (high) memcpy(&bits, high, sizeof bits);
+    for (int i = 0; i < 16; i++) {
+        q[i] = (uint8_t)((low[i] & 15) | (bits >> i & 1) << 4);
+        q[16 + i] = (uint8_t)(low[i] >> 4 | (bits >> (16 + i) & 1) << 4);
+    }
+}
+
+static void write_32(const uint8_t *q, uint8_t *low, uint8_t *high)
+{
+    uint32_t bits = 0;
+    for (int i = 0; i < 32; i++) bits |= (uint32_t)(q[i] >> 4 & 1) << i;
+    for (int i = 0; i < 16; i++) low[i] = (uint8_t)((q[i] & 15) | (q[16 + i] & 15) << 4);
+    if (high) memcpy(high, &bits, sizeof bits);
+}
+
+/* Q4_K, Q5_K: 32 bytes have steps 2g and 2g + 1 in their nibbles; bit s of high[i] is bit 4 of weight i of step s. */
+static void read_256(const uint8_t *low, const uint8_t *high, uint8_t *q)
+{
+    for (int s = 0; s < 8; s++)
+        for (int i = 0; i < 32; i++)
+            q[s * 32 + i] = (uint8_t)((low[s / 2 * 32 + i] >> s % 2 * 4 & 15) | (high ? (high[i] >> s & 1) << 4 : 0));
+}
+
+static void write_256(const uint8_t *q, uint8_t *low, uint8_t *high)
+{
+    for (int g = 0; g < 4; g++)
+        for (int i = 0; i < 32; i++)
+            low[g * 32 + i] = (uint8_t)((q[g * 64 + i] & 15) | (q[g * 64 + 32 + i] & 15) << 4);
+    for (int i = 0; high && i < 32; i++) {
+        high[i] = 0;
+        for (int s = 0; s < 8; s++) high[i] |= (uint8_t)((q[s * 32 + i] >> 4 & 1) << s);
+    }
+}
+
+/* Q6_K: halves of 4 steps; steps 0 and 2 share bytes 0..31 of low, 1 and 3 the next 32; high has 2 bits a step. */
+static void read_q6(const uint8_t *low, const uint8_t *high, uint8_t *q)
+{
+    for (int s = 0; s < 8; s++) {
+        const uint8_t *l = low + s / 4 * 64 + s % 2 * 32, *h = high + s / 4 * 32;
+        for (int i = 0; i < 32; i++)
+            q[s * 32 + i] = (uint8_t)((l[i] >> s % 4 / 2 * 4 & 15) | (h[i] >> s % 4 * 2 & 3) << 4);
+    }
+}
+
+static void write_q6(const uint8_t *q, uint8_t *low, uint8_t *high)
+{
+    for (int half = 0; half < 2; half++, q += 128)
+        for (int i = 0; i < 32; i++) {
+            low[half * 64 + i] = (uint8_t)((q[i] & 15) | (q[64 + i] & 15) << 4);
+            low[half * 64 + 32 + i] = (uint8_t)((q[32 + i] & 15) | (q[96 + i] & 15) << 4);
+            high[half * 32 + i] =
+                (uint8_t)(q[i] >> 4 | q[32 + i] >> 4 << 2 | q[64 + i] >> 4 << 4 | q[96 + i] >> 4 << 6);
+        }
+}
+
+/* Offsets of the parts are facts of the formats (ggml's ggml-common.h). */
+static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *b)
+{
+    const int has_d_last = format == SAMEBITS_FORMAT_Q6_K;
+    memcpy(&b->d, p + (has_d_last ? 208 : 0), 2);
+    if (sb_gguf_has_min(format)) {
+        memcpy(&b->dmin, p + 2, 2);
+        read_scales(p + 4, b);
+    }
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_0: read_32(p + 2, NULL, b->q); break;
+    case SAMEBITS_FORMAT_Q5_0: read_32(p + 6, p + 2, b->q); break;
+    case SAMEBITS_FORMAT_Q8_0:
+        for (int i = 0; i < 32; i++) b->q[i] = p[2 + i] ^ 128;
+        break;
+    case SAMEBITS_FORMAT_Q4_K: read_256(p + 16, NULL, b->q); break;
+    case SAMEBITS_FORMAT_Q5_K: read_256(p + 48, p + 16, b->q); break;
+    default:
+        memcpy(b->scale, p + 192, 16);
+        read_q6(p, p + 128, b->q);
+    }
+}
+
+static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t *p)
+{
+    const int has_d_last = format == SAMEBITS_FORMAT_Q6_K;
+    memcpy(p + (has_d_last ? 208 : 0), &b->d, 2);
+    if (sb_gguf_has_min(format)) {
+        memcpy(p + 2, &b->dmin, 2);
+        write_scales(b, p + 4);
+    }
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_0: write_32(b->q, p + 2, NULL); break;
+    case SAMEBITS_FORMAT_Q5_0: write_32(b->q, p + 6, p + 2); break;
+    case SAMEBITS_FORMAT_Q8_0:
+        for (int i = 0; i < 32; i++) p[2 + i] = b->q[i] ^ 128;
+        break;
+    case SAMEBITS_FORMAT_Q4_K: write_256(b->q, p + 16, NULL); break;
+    case SAMEBITS_FORMAT_Q5_K: write_256(b->q, p + 48, p + 16); break;
+    default:
+        memcpy(p + 192, b->scale, 16);
+        write_q6(b->q, p, p + 128);
+    }
+}
+
+/* --- integers <-> one column of a panel ----------------------------------------------------------- */
+
+static void put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
+{
+    uint8_t *out = step + 4 * column;
+    if (format == SAMEBITS_FORMAT_Q8_0) {
+        for (int z = 0; z < 8; z++) memcpy(out + z * SB_PLANE, q + 4 * z, 4);
+        return;
+    }
+    uint8_t low[16], high[2][4] = {{0}};
+    for (int i = 0; i < 16; i++) low[i] = (uint8_t)((q[i] & 15) | (q[16 + i] & 15) << 4);
+    for (int z = 0; z < 4; z++) memcpy(out + z * SB_PLANE, low + 4 * z, 4);
+    const int bits = sb_gguf_high_bits(format);
+    for (int y = 0; bits && y < 8; y++)
+        for (int i = 0; i < 4; i++)
+            if (bits == 1)
+                high[0][i] |= (uint8_t)(q[4 * y + i] >> 4 << y);
+            else
+                high[y / 4][i] |= (uint8_t)(q[4 * y + i] >> 4 << y % 4 * 2);
+    for (int h = 0; h < bits; h++) memcpy(out + (4 + h) * SB_PLANE, high[h], 4);
+}
+
+static void get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
+{
+    const uint8_t *in = step + 4 * column;
+    if (format == SAMEBITS_FORMAT_Q8_0) {
+        for (int z = 0; z < 8; z++) memcpy(q + 4 * z, in + z * SB_PLANE, 4);
+        return;
+    }
+    const int bits = sb_gguf_high_bits(format);
+    for (int y = 0; y < 8; y++)
+        for (int i = 0; i < 4; i++) {
+            const int low = in[y % 4 * SB_PLANE + i] >> y / 4 * 4 & 15;
+            int high = 0;
+            if (bits == 1) high = in[4 * SB_PLANE + i] >> y & 1;
+            if (bits == 2) high = in[(4 + y / 4) * SB_PLANE + i] >> y % 4 * 2 & 3;
+            q[4 * y + i] = (uint8_t)(low | high << 4);
+        }
+}
+
+static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k, int64_t index, int column,
+                      uint8_t *panel)
+{
+    const int steps = sb_gguf_steps(format);
+    uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
+    uint8_t *scales = panel + k / SB_STEP * sb_gguf_step_bytes(format) + index * sb_gguf_scale_bytes(format);
+    for (int s = 0; s < steps; s++) put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
+    memcpy(scales + 2 * column, &b->d, 2);
+    scales += 2 * SB_PANEL;
+    if (!sb_gguf_is_k(format)) return;
+    if (sb_gguf_has_min(format)) {
+        memcpy(scales + 2 * column, &b->dmin, 2);
+        scales += 2 * SB_PANEL;
+    }
+    for (int s = 0; s < 8; s++) {
+        scales[2 * s * SB_PANEL + column] = sb_gguf_has_min(format) ? b->scale[s] : b->scale[2 * s];
+        scales[(2 * s + 1) * SB_PANEL + column] = sb_gguf_has_min(format) ? b->min[s] : b->scale[2 * s + 1];
+    }
+}
+
+void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_t index, int column, sb_gguf_block *b)
+{
+    const int steps = sb_gguf_steps(format);
+    const uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
+    const uint8_t *scales = sb_gguf_scales(format, panel, k) + index * sb_gguf_scale_bytes(format);
+    for (int s = 0; s < steps; s++) get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
+    memcpy(&b->d, scales + 2 * column, 2);
+    scales += 2 * SB_PANEL;
+    if (!sb_gguf_is_k(format)) return;
+    if (sb_gguf_has_min(format)) {
+        memcpy(&b->dmin, scales + 2 * column, 2);
+        scales += 2 * SB_PANEL;
+    }
+    for (int s = 0; s < 8; s++) {
+        const uint8_t first = scales[2 * s * SB_PANEL + column], second = scales[(2 * s + 1) * SB_PANEL + column];
+        b->scale[sb_gguf_has_min(format) ? s : 2 * s] = first;
+        if (sb_gguf_has_min(format))
+            b->min[s] = second;
+        else
+            b->scale[2 * s + 1] = second;
+    }
+}
+
+void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)
+{
+    const sb_format *f = sb_format_info(rows->format);
+    sb_gguf_block block;
+    for (int c = 0; c < SB_PANEL; c++) {
+        const int64_t col = panel * SB_PANEL + c;
+        const uint8_t *row = (const uint8_t *)rows->data + col * rows->row_stride;
+        for (int64_t i = 0; i < rows->k / f->block; i++) {
+            if (col < rows->n)
+                read_block(rows->format, row + i * f->block_bytes, &block);
+            else
+                memset(&block, 0, sizeof block);
+            put_block(rows->format, &block, rows->k, i, c, out);
+        }
+    }
+}
+
+void sb_unpack_panel_gguf(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+                          int64_t row_stride_bytes)
+{
+    const sb_format *f = sb_format_info(format);
+    sb_gguf_block block;
+    for (int c = 0; c < SB_PANEL && panel * SB_PANEL + c < n; c++) {
+        uint8_t *row = (uint8_t *)rows + (panel * SB_PANEL + c) * row_stride_bytes;
+        for (int64_t i = 0; i < k / f->block; i++) {
+            sb_gguf_get(format, in, k, i, c, &block);
+            write_block(format, &block, row + i * f->block_bytes);
+        }
+    }
+}

@@ -1,0 +1,22 @@
+/* Kernels of matrix products with GGUF's quantised weights.
+ *
+ * Shapes: see formats/product.h.
+ * Order:  portable-1 or int8-1, spec/ops/matmul_quantized.md.
+ * Memory, threads: see formats/product.h. */
+#ifndef SB_MATMUL_QUANTIZED_H
+#define SB_MATMUL_QUANTIZED_H
+
+#include "formats/product.h"
+
+#define SB_MATMUL_QUANTIZED_ROW(symbol, format, order, cpu, max_tile, pack, pack_bytes) sb_matmul_fn symbol;
+#define SB_MATMUL_QUANTIZED_PACK(symbol) sb_matmul_pack_fn symbol;
+#include "kernels/matmul_quantized/matmul_quantized.inc"
+#undef SB_MATMUL_QUANTIZED_ROW
+#undef SB_MATMUL_QUANTIZED_PACK
+
+/* All rows, references first; *count gets their number. */
+const sb_matmul_row *sb_matmul_quantized_rows(int *count);
+/* The best row for a format and an order on a CPU with these flags; NULL if there is none. */
+const sb_matmul_row *sb_matmul_quantized_select(samebits_format format, samebits_order order, unsigned cpu);
+
+#endif

@@ -1,0 +1,152 @@
+/* Every row of matmul_quantized.inc against the reference row of its format and order; panels and back. */
+#include "kernels/matmul_quantized/matmul_quantized.h"
+
+#include <stdio.h>
+
+#include "base/float16.h"
+#include "check/check.h"
+
+/* What the scales of the weights and the activations are made of. */
+enum { ORDINARY, EXTREME, POISONED, KINDS };
+
+/* Random blocks, of which every byte is valid. Scales: finite of ordinary size, or any bits: subnormal, Inf, NaN. */
+static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_t *bytes, check_rng *rng)
+{
+    const sb_format *f = sb_format_info(format);
+    check_bytes(rng, bytes, blocks * f->block_bytes);
+    const int last = format == SAMEBITS_FORMAT_Q6_K, two = format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K;
+    for (int64_t b = 0; b < blocks; b++)
+        for (int i = 0; i <= two; i++) {
+            uint16_t h = (uint16_t)check_next(rng);
+            const int rare = kind == EXTREME ? 2 : 400; /* one in so many keeps its random bits */
+            if (kind == ORDINARY || check_below(rng, rare)) h = (uint16_t)((h & 0x83FF) | (10 + h % 8) << 10);
+            if (kind != POISONED && (h & 0x7C00) == 0x7C00) h &= 0x83FF; /* subnormal instead of Inf and NaN */
+            memcpy(bytes + b * f->block_bytes + (last ? 208 : 2 * i), &h, 2);
+        }
+}
+
+static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng)
+{
+    check_floats(rng, x, rows * k);
+    for (int64_t i = 0; i < rows * k; i += 32) {
+        const int64_t what = check_below(rng, 8), n = SB_MIN(32, rows * k - i);
+        const float scale = kind == EXTREME ? 0x1p90f : what == 0 ? 0x1p-90f : 1.0f;
+        for (int64_t j = 0; j < n; j++) {
+            if (kind == ORDINARY && what < 4) x[i + j] = (float)(check_below(rng, 255) - 127) * 0.5f; /* ties */
+            if (what == 1) x[i + j] = x[i + j] < 0.0f ? -3.0f : 3.0f;                                /* all at 127 */
+            if (kind == EXTREME && what == 2) x[i + j] = sb_float((uint32_t)check_next(rng) & 0x807FFFFFu);
+            if (kind == EXTREME && what == 3) x[i + j] = sb_float((uint32_t)check_next(rng) & 0x80000000u);
+            x[i + j] *= scale;
+        }
+        if (kind == POISONED && check_below(rng, 40) == 0)
+            x[i + check_below(rng, n)] = sb_float(check_next(rng) & 1 ? 0x7F800000u : 0xFFC12345u);
+    }
+}
+
+static void pack_x(const sb_matmul_row *row, const float *x, int64_t rows, int64_t k, int64_t tile, char *out)
+{
+    for (int64_t r = 0; r < rows; r += tile) {
+        const int64_t height = SB_MIN(tile, rows - r);
+        const float *in[SB_MAX_TILE];
+        for (int64_t i = 0; i < height; i++) in[i] = x + (r + i) * k;
+        char *to = out + r * sb_matmul_x_bytes(row, k);
+        if (row->pack) {
+            row->pack(in, (int)height, k, to);
+            continue;
+        }
+        for (int64_t i = 0; i < k; i++)
+            for (int64_t j = 0; j < height; j++) ((float *)to)[i * height + j] = in[j][i];
+    }
+}
+
+typedef struct {
+    const sb_matmul_row *row, *ref;
+    int kind;
+    int64_t rows, panels, k;
+} test;
+
+static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc, int64_t stride)
+{
+    const int64_t tiles = sb_ceil_div(t->rows, row->max_tile), tile = sb_ceil_div(t->rows, tiles);
+    char *packed = check_alloc((size_t)(t->rows * sb_matmul_x_bytes(row, t->k)));
+    pack_x(row, x, t->rows, t->k, tile, packed);
+    const sb_matmul_args args = {.rows = t->rows, .k = t->k, .panels = t->panels, .x = (const float *)packed, .tile = tile,
+                                 .w = w, .panel_size = sb_panel_size(row->format, t->k), .acc = acc,
+                                 .acc_stride = stride};
+    row->fn(&args);
+    check_free(packed);
+    /* Which NaN it is does not count: the epilogue stores one. The padding is NaN of another kind: -1. */
+    for (int64_t i = 0; i < t->rows * stride; i++)
+        if (sb_bits(acc[i]) != ~0u) acc[i] = sb_canonical(acc[i]);
+}
+
+static void run(const test *t, check_rng *rng)
+{
+    const sb_format *f = sb_format_info(t->row->format);
+    const int64_t stride = t->panels * SB_PANEL + 16, n = t->panels * SB_PANEL, blocks = t->k / f->block;
+    const int64_t panel_size = sb_panel_size(t->row->format, t->k), row_size = blocks * f->block_bytes;
+    float *x = check_alloc((size_t)(t->rows * t->k) * 4);
+    uint8_t *bytes = check_alloc((size_t)(n * row_size)), *w = check_alloc((size_t)(t->panels * panel_size));
+    float *want = check_alloc((size_t)(t->rows * stride) * 4), *have = check_alloc((size_t)(t->rows * stride) * 4);
+    random_rows(t->row->format, t->kind, n * blocks, bytes, rng);
+    random_x(t->kind, t->rows, t->k, x, rng);
+    const sb_rows rows = {.format = t->row->format, .data = bytes, .n = n, .k = t->k, .row_stride = row_size};
+    for (int64_t p = 0; p < t->panels; p++) sb_pack_panel(&rows, p, w + p * panel_size);
+    run_row(t->ref, t, x, w, want, stride);
+    run_row(t->row, t, x, w, have, stride);
+    char what[160];
+    snprintf(what, sizeof what, "%s kind %d rows %lld panels %lld k %lld", t->row->name, t->kind, (long long)t->rows,
+             (long long)t->panels, (long long)t->k);
+    check_same(what, want, have, t->rows * stride, 4);
+    check_free(x);
+    check_free(bytes);
+    check_free(w);
+    check_free(want);
+    check_free(have);
+}
+
+/* Any bytes come back from a panel, and no byte is written outside it. */
+static void check_round_trip(samebits_format format, check_rng *rng)
+{
+    const sb_format *f = sb_format_info(format);
+    for (int64_t n = 1; n <= 35; n += 17)
+        for (int64_t blocks = 0; blocks <= 9; blocks += 3) {
+            const int64_t k = blocks * f->block, size = blocks * f->block_bytes, stride = size + 3;
+            const int64_t panel_size = sb_panel_size(format, k);
+            uint8_t *want = check_alloc((size_t)(n * stride)), *have = check_alloc((size_t)(n * stride));
+            uint8_t *w = check_alloc((size_t)(sb_panels(n) * panel_size));
+            for (int64_t i = 0; i < n; i++) check_bytes(rng, want + i * stride, size);
+            const sb_rows rows = {.format = format, .data = want, .n = n, .k = k, .row_stride = stride};
+            for (int64_t p = 0; p < sb_panels(n); p++) sb_pack_panel(&rows, p, w + p * panel_size);
+            for (int64_t p = 0; p < sb_panels(n); p++) sb_unpack_panel(format, n, k, p, w + p * panel_size, have, stride);
+            char what[80];
+            snprintf(what, sizeof what, "round trip %s n %lld k %lld", f->name, (long long)n, (long long)k);
+            check_same(what, want, have, n * stride, 1);
+            check_free(want);
+            check_free(have);
+            check_free(w);
+        }
+}
+
+void check_matmul_quantized(void)
+{
+    static const int64_t depths[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 33}; /* blocks of 32, or superblocks / 8 */
+    static const int64_t heights[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 25, 37};
+    int count;
+    const sb_matmul_row *rows = sb_matmul_quantized_rows(&count);
+    check_rng rng = {7};
+    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) check_round_trip(f, &rng);
+    for (int i = 0; i < count; i++) {
+        const sb_matmul_row *ref = sb_matmul_quantized_select(rows[i].format, rows[i].order, SB_CPU_NONE);
+        if (rows[i].cpu & ~check_cpu() || &rows[i] == ref) continue;
+        const int block = sb_format_info(rows[i].format)->block;
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+            for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
+                for (int kind = 0; kind < KINDS; kind++) {
+                    const int64_t blocks = block == 32 ? depths[d] : sb_ceil_div(depths[d], 8);
+                    const test t = {.row = &rows[i], .ref = ref, .kind = kind, .rows = heights[h],
+                                    .panels = 1 + check_below(&rng, 5), .k = blocks * block};
+                    run(&t, &rng);
+                }
+    }
+}
