@@ -54,10 +54,8 @@ static int evaluate(struct llama_context *context, llama_token *tokens, int prom
 {
     int status = 0;
     llama_memory_clear(llama_get_memory(context), false);
-    if (prompt)
-        status = llama_decode(context, llama_batch_get_one(tokens, prompt));
-    for (int i = 0; i < generate && !status; i++)
-        status = llama_decode(context, llama_batch_get_one(tokens + i, 1));
+    if (prompt) status = llama_decode(context, llama_batch_get_one(tokens, prompt));
+    for (int i = 0; i < generate && !status; i++) status = llama_decode(context, llama_batch_get_one(tokens + i, 1));
     llama_synchronize(context);
     return status ? fail("llama_decode returned %d", status) : 0;
 }
@@ -65,8 +63,7 @@ static int evaluate(struct llama_context *context, llama_token *tokens, int prom
 static int measure_all(const struct engine *engine, const struct setting *setting, llama_token *tokens)
 {
     struct llama_context *context = engine_context(engine, engine_params(CONTEXT, 1, PP_TOKENS, 1, setting->flash));
-    if (!context)
-        return -1;
+    if (!context) return -1;
     /* Weights are paged in, and clocks settle, outside the measured time. */
     int status = evaluate(context, tokens, WARM_TOKENS, 2);
     for (int i = 0; i < MEASURES && !status; i++) {
@@ -95,8 +92,7 @@ static int bench_child(void *argument)
         .no_repack = setting->no_repack,
     };
     struct engine engine;
-    if (engine_open(&engine, &engine_options))
-        return -1;
+    if (engine_open(&engine, &engine_options)) return -1;
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "description", engine.description);
     child_send(message);
@@ -112,10 +108,14 @@ static void on_message(const cJSON *message, void *user)
     struct bench *bench = user;
     const int measure = (int)json_number(message, "measure", -1);
     const char *description = json_string(message, "description", NULL);
-    if (description)
-        snprintf(bench->description, sizeof bench->description, "%s", description);
+    if (description) snprintf(bench->description, sizeof bench->description, "%s", description);
     if (measure >= 0 && measure < MEASURES)
         bench->rates[bench->setting][measure][bench->round] = json_number(message, "rate", 0);
+}
+
+static int rounds_of(const struct options *options)
+{
+    return options->brief ? 1 : ROUNDS;
 }
 
 static int compare_doubles(const void *a, const void *b)
@@ -128,8 +128,7 @@ static double median_rate(const struct bench *bench, int setting, int measure)
 {
     double sorted[ROUNDS];
     const int count = bench->rounds[setting];
-    for (int i = 0; i < count; i++)
-        sorted[i] = bench->rates[setting][measure][i];
+    for (int i = 0; i < count; i++) sorted[i] = bench->rates[setting][measure][i];
     qsort(sorted, (size_t)count, sizeof *sorted, compare_doubles);
     return count ? sorted[count / 2] : 0;
 }
@@ -139,8 +138,7 @@ static int best_stock(const struct bench *bench, int measure)
 {
     int best = -1;
     for (int i = 0; i < SETTINGS; i++) {
-        if (settings[i].ours || bench->rounds[i] == 0)
-            continue;
+        if (settings[i].ours || bench->rounds[i] == 0) continue;
         if (best < 0 || bench->rounds[i] > bench->rounds[best] ||
             (bench->rounds[i] == bench->rounds[best] &&
              median_rate(bench, i, measure) > median_rate(bench, best, measure)))
@@ -160,8 +158,12 @@ static void choose_settings(const struct bench *bench, bool chosen[SETTINGS])
     for (int i = 0; i < SETTINGS; i++)
         chosen[i] = is_wanted(bench, &settings[i]) && (settings[i].ours || bench->round == 0);
     for (int measure = 0; measure < MEASURES && bench->round > 0; measure++)
-        if (best_stock(bench, measure) >= 0)
-            chosen[best_stock(bench, measure)] = true;
+        if (best_stock(bench, measure) >= 0) chosen[best_stock(bench, measure)] = true;
+}
+
+static int rounds_of(const struct bench *bench)
+{
+    return bench->options->brief ? 1 : ROUNDS;
 }
 
 static int run_round(struct bench *bench)
@@ -169,13 +171,11 @@ static int run_round(struct bench *bench)
     bool chosen[SETTINGS];
     choose_settings(bench, chosen);
     for (int i = 0; i < SETTINGS; i++) {
-        if (!chosen[i])
-            continue;
+        if (!chosen[i]) continue;
         if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\r\033[Kround %d/%d  %s", bench->round + 1, ROUNDS, settings[i].name);
+            fprintf(stderr, "\r\033[Kround %d/%d  %s", bench->round + 1, rounds_of(bench), settings[i].name);
         bench->setting = i;
-        if (child_run(settings[i].name, bench_child, bench, on_message, bench))
-            return -1;
+        if (child_run(settings[i].name, bench_child, bench, on_message, bench)) return -1;
         bench->rounds[i] = bench->round + 1;
     }
     return 0;
@@ -191,7 +191,7 @@ static double ratio_of(const struct bench *bench, int measure)
 static void print_table(const struct bench *bench)
 {
     printf("%s, tokens per second, medians of %d interleaved runs; stock at its best setting.\n\n", bench->description,
-           ROUNDS);
+           rounds_of(bench));
     printf("%-18s %9s %9s %7s  %s\n", "", "stock", "samebits", "ratio", "best of stock");
     for (int i = 0; i < MEASURES; i++) {
         const int best = best_stock(bench, i);
@@ -204,7 +204,7 @@ static void print_json(const struct bench *bench)
 {
     cJSON *document = json_document("bench");
     cJSON_AddStringToObject(document, "model", bench->description);
-    cJSON_AddNumberToObject(document, "rounds", ROUNDS);
+    cJSON_AddNumberToObject(document, "rounds", rounds_of(bench));
     cJSON *list = cJSON_AddArrayToObject(document, "measures");
     for (int i = 0; i < MEASURES; i++) {
         const int best = best_stock(bench, i);
@@ -224,10 +224,8 @@ int bench_main(const struct options *options)
 {
     struct bench bench = {.options = options};
     int status = 0;
-    for (bench.round = 0; bench.round < ROUNDS && !status; bench.round++)
-        status = run_round(&bench);
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    for (bench.round = 0; bench.round < rounds_of(&bench) && !status; bench.round++) status = run_round(&bench);
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     if (status) {
         fprintf(stderr, "samebits-llama: %s\n", failure());
         return EXIT_TROUBLE;

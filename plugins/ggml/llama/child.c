@@ -26,8 +26,7 @@ static void child_main(int pipe_end, child_body body, void *argument)
 {
     to_parent = fdopen(pipe_end, "w");
     /* Libraries that print must not end up inside the table or the JSON. */
-    if (!to_parent || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
-        _exit(EXIT_TROUBLE);
+    if (!to_parent || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(EXIT_TROUBLE);
     const int status = body(argument);
     if (status) {
         cJSON *message = cJSON_CreateObject();
@@ -61,8 +60,7 @@ static bool listen_to_child(FILE *from_child, child_listener listener, void *use
 int child_run(const char *name, child_body body, void *argument, child_listener listener, void *user)
 {
     int ends[2];
-    if (pipe(ends))
-        return fail("no pipe to the %s process: %s", name, strerror(errno));
+    if (pipe(ends)) return fail("no pipe to the %s process: %s", name, strerror(errno));
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) {
@@ -77,17 +75,15 @@ int child_run(const char *name, child_body body, void *argument, child_listener 
     close(ends[1]);
     FILE *from_child = fdopen(ends[0], "r");
     const bool failed = from_child && listen_to_child(from_child, listener, user);
-    if (from_child)
-        fclose(from_child);
+    if (from_child) fclose(from_child);
     int status = 0;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    if (failed)
-        return fail("%s: %s", name, failure());
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (failed) return fail("%s: %s", name, failure());
     if (WIFSIGNALED(status))
-        return fail("the %s process died of signal %d (%s); SIGILL means that the libraries were built for another CPU, "
-                    "SIGKILL that memory ran out",
-                    name, WTERMSIG(status), strsignal(WTERMSIG(status)));
+        return fail(
+            "the %s process died of signal %d (%s); SIGILL means that the libraries were built for another CPU, "
+            "SIGKILL that memory ran out",
+            name, WTERMSIG(status), strsignal(WTERMSIG(status)));
     if (!WIFEXITED(status) || WEXITSTATUS(status))
         return fail("the %s process ended with status %d", name, WEXITSTATUS(status));
     return 0;

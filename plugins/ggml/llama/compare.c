@@ -9,16 +9,14 @@ int row_argmax(const float *row, int count)
 {
     int best = 0;
     for (int i = 1; i < count; i++)
-        if (row[i] > row[best])
-            best = i;
+        if (row[i] > row[best]) best = i;
     return best;
 }
 
 void compare_rows(const float *base, const float *other, int count, struct difference *sum)
 {
     for (int i = 0; i < count; i++) {
-        if (memcmp(base + i, other + i, sizeof *base) == 0)
-            continue;
+        if (memcmp(base + i, other + i, sizeof *base) == 0) continue;
         sum->moved++;
         const double change = fabs((double)base[i] - (double)other[i]);
         if (isnan(change))
@@ -38,7 +36,6 @@ int check_row(const float *row, int count)
             return fail("logit %d of the base run is not finite: nothing can be judged against it", i);
         equal += row[i] == row[0];
     }
-    if (equal == count)
-        return fail("all logits of the base run are equal: nothing can be judged against it");
+    if (equal == count) return fail("all logits of the base run are equal: nothing can be judged against it");
     return 0;
 }

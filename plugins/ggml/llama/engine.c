@@ -26,8 +26,7 @@ static struct {
 static void copy_line(char *to, size_t size, const char *text)
 {
     snprintf(to, size, "%s", text);
-    for (size_t n = strlen(to); n > 0 && isspace((unsigned char)to[n - 1]); n--)
-        to[n - 1] = 0;
+    for (size_t n = strlen(to); n > 0 && isspace((unsigned char)to[n - 1]); n--) to[n - 1] = 0;
 }
 
 static void append_trace(const char *text)
@@ -36,8 +35,7 @@ static void append_trace(const char *text)
     if (logged.trace_length + length + 1 > logged.trace_size) {
         const size_t size = 2 * (logged.trace_size + length) + 4096;
         char *grown = realloc(logged.trace, size);
-        if (!grown)
-            return;
+        if (!grown) return;
         logged.trace = grown;
         logged.trace_size = size;
     }
@@ -48,22 +46,22 @@ static void append_trace(const char *text)
 static void on_log(enum ggml_log_level level, const char *text, void *user)
 {
     (void)user;
-    if (level == GGML_LOG_LEVEL_ERROR && strlen(text) > 1)
-        copy_line(logged.complaint, sizeof logged.complaint, text);
+    if (level == GGML_LOG_LEVEL_ERROR && strlen(text) > 1) copy_line(logged.complaint, sizeof logged.complaint, text);
     /* The first line that the plugin signs is its banner; ggml's own "loaded ... backend from" is not. */
     if (!logged.banner[0] && strncasecmp(text, "samebits", 8) == 0)
         copy_line(logged.banner, sizeof logged.banner, text);
-    if (logged.tracing)
-        append_trace(text);
+    if (logged.tracing) append_trace(text);
 }
 
-const char *engine_assignments(void) { return logged.trace ? logged.trace : ""; }
+const char *engine_assignments(void)
+{
+    return logged.trace ? logged.trace : "";
+}
 
 void engine_forget_assignments(void)
 {
     logged.trace_length = 0;
-    if (logged.trace)
-        logged.trace[0] = 0;
+    if (logged.trace) logged.trace[0] = 0;
 }
 
 /* The release layout keeps the backend modules beside libggml, wherever this program is. */
@@ -86,8 +84,7 @@ static ggml_backend_dev_t find_samebits(void)
 {
     for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
         ggml_backend_dev_t device = ggml_backend_dev_get(i);
-        if (strcasestr(ggml_backend_dev_name(device), "samebits"))
-            return device;
+        if (strcasestr(ggml_backend_dev_name(device), "samebits")) return device;
     }
     return NULL;
 }
@@ -109,8 +106,7 @@ static int open_backends(const struct engine_options *options, bool *plain_weigh
         setenv("GGML_BACKEND_PATH", options->plugin, 1);
     else
         unsetenv("GGML_BACKEND_PATH");
-    if (options->trace)
-        setenv("GGML_SCHED_DEBUG", "2", 1);
+    if (options->trace) setenv("GGML_SCHED_DEBUG", "2", 1);
     logged.tracing = options->trace;
     llama_log_set(on_log, NULL);
     load_backends(options->backend_dir);
@@ -119,12 +115,14 @@ static int open_backends(const struct engine_options *options, bool *plain_weigh
         return fail("ggml found no CPU backend; pass --backends with the folder that holds libggml-cpu*.so");
     ggml_backend_dev_t device = find_samebits();
     if (options->plugin && !device)
-        return fail("%s was not loaded: %s; build the plugin for this libggml (samebits info --ggml names the right one)",
-                    options->plugin, logged.complaint[0] ? logged.complaint : "it registered no device of that name");
+        return fail(
+            "%s was not loaded: %s; build the plugin for this libggml (samebits info --ggml names the right one)",
+            options->plugin, logged.complaint[0] ? logged.complaint : "it registered no device of that name");
     if (!options->plugin && device)
         return fail("the stock process has a samebits device: unset GGML_BACKEND_PATH, use an unmodified llama.cpp");
     /* Repacked weights stay with stock's kernels, unless the plugin's own buffer type comes first and takes them. */
-    *plain_weights = options->no_repack || (device && ggml_backend_dev_buffer_type(device) == ggml_backend_cpu_buffer_type());
+    *plain_weights =
+        options->no_repack || (device && ggml_backend_dev_buffer_type(device) == ggml_backend_cpu_buffer_type());
     return 0;
 }
 
@@ -135,24 +133,20 @@ int engine_open(struct engine *engine, const struct engine_options *options)
     char magic[4] = "";
     const bool is_gguf = file && fread(magic, 1, sizeof magic, file) == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
     const int reason = errno;
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     if (!file)
         return fail("cannot read the model %s: %s; pass the path of a GGUF file", options->model, strerror(reason));
-    if (!is_gguf)
-        return fail("%s is not a GGUF file; pass the path of one", options->model);
+    if (!is_gguf) return fail("%s is not a GGUF file; pass the path of one", options->model);
 
     bool plain_weights = false;
-    if (open_backends(options, &plain_weights))
-        return -1;
+    if (open_backends(options, &plain_weights)) return -1;
     ggml_backend_dev_t no_gpus[] = {NULL};
     struct llama_model_params params = llama_model_default_params();
     params.devices = no_gpus;
     params.n_gpu_layers = 0;
     params.use_extra_bufts = !plain_weights;
     engine->model = llama_model_load_from_file(options->model, params);
-    if (!engine->model)
-        return fail("llama.cpp cannot load %s: %s", options->model, logged.complaint);
+    if (!engine->model) return fail("llama.cpp cannot load %s: %s", options->model, logged.complaint);
     engine->vocab = llama_model_get_vocab(engine->model);
     engine->n_vocab = llama_vocab_n_tokens(engine->vocab);
     engine->window = llama_model_n_swa(engine->model);

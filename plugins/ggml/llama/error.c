@@ -17,4 +17,7 @@ int fail(const char *format, ...)
     return -1;
 }
 
-const char *failure(void) { return message; }
+const char *failure(void)
+{
+    return message;
+}

@@ -30,8 +30,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
 {
     struct http_call *call = user;
     char *grown = realloc(call->response, call->length + size * count + 1);
-    if (!grown)
-        return 0;
+    if (!grown) return 0;
     call->response = grown;
     memcpy(grown + call->length, data, size * count);
     call->length += size * count;
@@ -42,8 +41,7 @@ static size_t on_data(char *data, size_t size, size_t count, void *user)
 int http_start(struct http *http, struct http_call *call, const char *url, const cJSON *body)
 {
     *call = (struct http_call){.easy = curl_easy_init()};
-    if (!call->easy)
-        return fail("libcurl has no memory for a request");
+    if (!call->easy) return fail("libcurl has no memory for a request");
     curl_easy_setopt(call->easy, CURLOPT_URL, url);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_WRITEFUNCTION, on_data);
@@ -67,8 +65,7 @@ static void note_finished(struct http *http)
     int left;
     while ((message = curl_multi_info_read(http->multi, &left))) {
         struct http_call *call = NULL;
-        if (message->msg != CURLMSG_DONE)
-            continue;
+        if (message->msg != CURLMSG_DONE) continue;
         curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
         call->done = true;
         call->result = message->data.result;
@@ -81,11 +78,9 @@ int http_run(struct http *http, struct http_call *call, double seconds)
     while (!(call && call->done) && seconds_now() < end) {
         int running;
         const CURLMcode code = curl_multi_perform(http->multi, &running);
-        if (code != CURLM_OK)
-            return fail("libcurl: %s", curl_multi_strerror(code));
+        if (code != CURLM_OK) return fail("libcurl: %s", curl_multi_strerror(code));
         note_finished(http);
-        if (!(call && call->done))
-            curl_multi_poll(http->multi, NULL, 0, 20, NULL);
+        if (!(call && call->done)) curl_multi_poll(http->multi, NULL, 0, 20, NULL);
     }
     return 0;
 }
@@ -104,8 +99,7 @@ static cJSON *parse_answer(struct http_call *call)
     }
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);
     cJSON *answer = call->response ? cJSON_Parse(call->response) : NULL;
-    if (status == 200 && answer)
-        return answer;
+    if (status == 200 && answer) return answer;
     const cJSON *error = cJSON_GetObjectItemCaseSensitive(answer, "error");
     fail("the server answered with HTTP status %ld: %s", status,
          json_string(error, "message", "no JSON; is this the address of a llama-server?"));

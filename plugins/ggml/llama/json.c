@@ -41,8 +41,7 @@ cJSON *json_document(const char *kind)
 void json_print(cJSON *document)
 {
     char *text = cJSON_Print(document);
-    if (text)
-        puts(text);
+    if (text) puts(text);
     free(text);
     cJSON_Delete(document);
 }

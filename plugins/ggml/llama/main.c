@@ -20,21 +20,17 @@ int main(int argc, char **argv)
 {
     struct options options;
     options_parse(&options, argc, argv);
-    if (options.mode == MODE_LIST)
-        return list_main();
-    if (options.mode == MODE_SERVER)
-        return server_main(&options);
+    if (options.mode == MODE_LIST) return list_main();
+    if (options.mode == MODE_SERVER) return server_main(&options);
     if (options.which != WHICH_STOCK && !options.plugin) {
-        fprintf(stderr, "samebits-llama: libggml-samebits.so was not found: pass --plugin FILE or set GGML_BACKEND_PATH "
-                        "(--engine stock runs without it)\n");
+        fprintf(stderr,
+                "samebits-llama: libggml-samebits.so was not found: pass --plugin FILE or set GGML_BACKEND_PATH "
+                "(--engine stock runs without it)\n");
         return EXIT_TROUBLE;
     }
     switch (options.mode) {
-    case MODE_OPS:
-        return ops_main(&options);
-    case MODE_BENCH:
-        return bench_main(&options);
-    default:
-        return suite_main(&options);
+    case MODE_OPS: return ops_main(&options);
+    case MODE_BENCH: return bench_main(&options);
+    default: return suite_main(&options);
     }
 }

@@ -45,10 +45,8 @@ static bool is_view(const struct ggml_tensor *tensor)
     case GGML_OP_VIEW:
     case GGML_OP_RESHAPE:
     case GGML_OP_PERMUTE:
-    case GGML_OP_TRANSPOSE:
-        return true;
-    default:
-        return false;
+    case GGML_OP_TRANSPOSE: return true;
+    default: return false;
     }
 }
 
@@ -75,12 +73,14 @@ static void walk(const struct ggml_tensor *tensor, struct node *node,
                           packed);
 }
 
-static void keep_element(struct node *node, void *element, void *packed) { memcpy(packed, element, node->element); }
+static void keep_element(struct node *node, void *element, void *packed)
+{
+    memcpy(packed, element, node->element);
+}
 
 static void compare_element(struct node *node, void *element, void *packed)
 {
-    if (memcmp(element, packed, node->element) == 0)
-        return;
+    if (memcmp(element, packed, node->element) == 0) return;
     node->moved = true;
     if (node->element == sizeof(float)) {
         float a, b;
@@ -97,8 +97,7 @@ static struct node *add_node(struct ops_worker *worker)
     if (worker->count == worker->capacity) {
         const int capacity = 2 * worker->capacity + 256;
         struct node *grown = realloc(worker->nodes, (size_t)capacity * sizeof *grown);
-        if (!grown)
-            return NULL;
+        if (!grown) return NULL;
         worker->nodes = grown;
         worker->capacity = capacity;
     }
@@ -112,14 +111,10 @@ static const char *type_of(const struct ggml_tensor *tensor)
     switch (tensor->op) {
     case GGML_OP_MUL_MAT:
     case GGML_OP_MUL_MAT_ID:
-    case GGML_OP_GET_ROWS:
-        return ggml_type_name(tensor->src[0]->type);
-    case GGML_OP_FLASH_ATTN_EXT:
-        return ggml_type_name(tensor->src[1]->type);
-    case GGML_OP_SET_ROWS:
-        return ggml_type_name(tensor->type);
-    default:
-        return "";
+    case GGML_OP_GET_ROWS: return ggml_type_name(tensor->src[0]->type);
+    case GGML_OP_FLASH_ATTN_EXT: return ggml_type_name(tensor->src[1]->type);
+    case GGML_OP_SET_ROWS: return ggml_type_name(tensor->type);
+    default: return "";
     }
 }
 
@@ -135,10 +130,8 @@ static void watch_alone(struct ops_worker *worker, const struct ggml_tensor *ten
     snprintf(node->type, sizeof node->type, "%s", type_of(tensor));
     memcpy(node->ne, tensor->ne, sizeof node->ne);
     node->element = ggml_type_size(tensor->type);
-    if (is_readable(tensor))
-        node->alone = malloc((size_t)ggml_nelements(tensor) * node->element);
-    if (node->alone)
-        walk(tensor, node, keep_element);
+    if (is_readable(tensor)) node->alone = malloc((size_t)ggml_nelements(tensor) * node->element);
+    if (node->alone) walk(tensor, node, keep_element);
 }
 
 /* The token's part of a tensor starts at its first element if one dimension counts tokens and the others agree. */
@@ -146,10 +139,8 @@ static bool counts_tokens_once(const struct node *node, const struct ggml_tensor
 {
     int longer = 0;
     for (int i = 0; i < GGML_MAX_DIMS; i++) {
-        if (tensor->ne[i] == node->ne[i])
-            continue;
-        if (tensor->ne[i] != OPS_BATCH * node->ne[i])
-            return false;
+        if (tensor->ne[i] == node->ne[i]) continue;
+        if (tensor->ne[i] != OPS_BATCH * node->ne[i]) return false;
         longer++;
     }
     return longer <= 1;
@@ -157,8 +148,7 @@ static bool counts_tokens_once(const struct node *node, const struct ggml_tensor
 
 static void watch_first_row(struct ops_worker *worker, const struct ggml_tensor *tensor)
 {
-    if (worker->next >= worker->count)
-        return;
+    if (worker->next >= worker->count) return;
     struct node *node = &worker->nodes[worker->next++];
     if (!node->alone || strcmp(node->op, ggml_op_desc(tensor)) || strcmp(node->name, tensor->name) ||
         !is_readable(tensor) || node->element != ggml_type_size(tensor->type) || !counts_tokens_once(node, tensor))
@@ -170,10 +160,8 @@ static void watch_first_row(struct ops_worker *worker, const struct ggml_tensor 
 static bool on_node(struct ggml_tensor *tensor, bool ask, void *user)
 {
     struct ops_worker *worker = user;
-    if (worker->watch == WATCH_NOTHING || is_view(tensor))
-        return !ask;
-    if (ask)
-        return true;
+    if (worker->watch == WATCH_NOTHING || is_view(tensor)) return !ask;
+    if (ask) return true;
     if (worker->watch == WATCH_ALONE)
         watch_alone(worker, tensor);
     else
@@ -190,8 +178,7 @@ static int pass(struct ops_worker *worker, const struct engine *engine, const ll
     params.cb_eval_user_data = worker;
     worker->watch = WATCH_NOTHING;
     struct llama_context *context = engine_context(engine, params);
-    if (!context)
-        return -1;
+    if (!context) return -1;
     struct llama_batch batch = llama_batch_init(OPS_PREFIX, 0, 1);
     int status = 0;
     for (int part = 0; part < 2 && !status; part++) {
@@ -219,13 +206,10 @@ static void send_nodes(const struct ops_worker *worker)
     static const char header[] = "## SPLIT #", node_line[] = "node #";
     char backend[64] = "?";
     const char *line = engine_assignments();
-    for (const char *again = line; (again = strstr(again, "## SPLIT #0:")); again++)
-        line = again;
+    for (const char *again = line; (again = strstr(again, "## SPLIT #0:")); again++) line = again;
     for (int i = 0; line && i < worker->count; line = strchr(line, '\n'), line += !!line) {
-        if (strncmp(line, header, strlen(header)) == 0)
-            sscanf(line, "## SPLIT #%*d: %63s", backend);
-        if (strncmp(line, node_line, strlen(node_line)) || !strchr(line, '\n'))
-            continue;
+        if (strncmp(line, header, strlen(header)) == 0) sscanf(line, "## SPLIT #%*d: %63s", backend);
+        if (strncmp(line, node_line, strlen(node_line)) || !strchr(line, '\n')) continue;
         const struct node *node = &worker->nodes[i++];
         cJSON *message = cJSON_CreateObject();
         cJSON_AddStringToObject(message, "op", node->op);
@@ -248,23 +232,17 @@ static int ops_child(void *argument)
         .trace = true,
     };
     struct engine engine;
-    if (engine_open(&engine, &engine_options))
-        return -1;
+    if (engine_open(&engine, &engine_options)) return -1;
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "description", engine.description);
     child_send(message);
     llama_token *tokens = text_prompt(engine.vocab, OPS_PREFIX + OPS_BATCH);
     int status = tokens ? 0 : -1;
-    if (!status)
-        status = pass(worker, &engine, tokens, 1, WATCH_ALONE);
-    if (!status)
-        status = pass(worker, &engine, tokens, OPS_BATCH, WATCH_FIRST_ROW);
-    if (worker->out_of_memory)
-        status = fail("out of memory for the outputs of the model's ops");
-    if (!status)
-        send_nodes(worker);
-    for (int i = 0; i < worker->count; i++)
-        free(worker->nodes[i].alone);
+    if (!status) status = pass(worker, &engine, tokens, 1, WATCH_ALONE);
+    if (!status) status = pass(worker, &engine, tokens, OPS_BATCH, WATCH_FIRST_ROW);
+    if (worker->out_of_memory) status = fail("out of memory for the outputs of the model's ops");
+    if (!status) send_nodes(worker);
+    for (int i = 0; i < worker->count; i++) free(worker->nodes[i].alone);
     free(worker->nodes);
     free(tokens);
     engine_close(&engine);
@@ -279,10 +257,8 @@ struct ops_listener {
 static struct ops_row *find_row(struct ops_table *table, const char *op, const char *type)
 {
     for (int i = 0; i < table->count; i++)
-        if (strcmp(table->rows[i].op, op) == 0 && strcmp(table->rows[i].type, type) == 0)
-            return &table->rows[i];
-    if (table->count == OPS_ROWS_MAX)
-        return &table->rows[OPS_ROWS_MAX - 1];
+        if (strcmp(table->rows[i].op, op) == 0 && strcmp(table->rows[i].type, type) == 0) return &table->rows[i];
+    if (table->count == OPS_ROWS_MAX) return &table->rows[OPS_ROWS_MAX - 1];
     struct ops_row *row = &table->rows[table->count++];
     snprintf(row->op, sizeof row->op, "%s", op);
     snprintf(row->type, sizeof row->type, "%s", type);
@@ -315,8 +291,7 @@ int ops_main(const struct options *options)
     static struct ops_table table;
     table.options = options;
     for (int which = STOCK; which < ENGINES; which++) {
-        if (options->which == (which == STOCK ? WHICH_SAMEBITS : WHICH_STOCK))
-            continue;
+        if (options->which == (which == STOCK ? WHICH_SAMEBITS : WHICH_STOCK)) continue;
         struct ops_worker worker = {.options = options, .which = which};
         struct ops_listener listener = {.table = &table, .which = which};
         if (child_run(engine_names[which], ops_child, &worker, on_message, &listener)) {
@@ -326,8 +301,7 @@ int ops_main(const struct options *options)
         table.ran[which] = true;
     }
     int moved = 0;
-    for (int i = 0; i < table.count; i++)
-        moved += table.rows[i].cells[SAMEBITS].moved;
+    for (int i = 0; i < table.count; i++) moved += table.rows[i].cells[SAMEBITS].moved;
     if (options->json)
         ops_print_json(&table);
     else

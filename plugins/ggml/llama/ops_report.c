@@ -21,16 +21,14 @@ void ops_print_table(const struct ops_table *table)
            table->description, OPS_BATCH, OPS_PREFIX);
     printf("%-18s %-6s", "op", "type");
     for (int which = STOCK; which < ENGINES; which++)
-        if (table->ran[which])
-            printf("  %-5s %-14s %-22s", "nodes", engine_names[which], "moved");
+        if (table->ran[which]) printf("  %-5s %-14s %-22s", "nodes", engine_names[which], "moved");
     putchar('\n');
     for (int i = 0; i < table->count; i++) {
         const struct ops_row *row = &table->rows[i];
         printf("%-18s %-6s", row->op, row->type);
         for (int which = STOCK; which < ENGINES; which++) {
             char movement[48];
-            if (!table->ran[which])
-                continue;
+            if (!table->ran[which]) continue;
             format_movement(movement, sizeof movement, &row->cells[which]);
             printf("  %-5d %-14s %-22s", row->cells[which].nodes, row->cells[which].backends, movement);
         }
@@ -60,8 +58,7 @@ void ops_print_json(const struct ops_table *table)
         cJSON_AddStringToObject(object, "op", row->op);
         cJSON_AddStringToObject(object, "type", row->type);
         for (int which = STOCK; which < ENGINES; which++)
-            if (table->ran[which])
-                cJSON_AddItemToObject(object, engine_names[which], cell_json(&row->cells[which]));
+            if (table->ran[which]) cJSON_AddItemToObject(object, engine_names[which], cell_json(&row->cells[which]));
         cJSON_AddItemToArray(list, object);
     }
     json_print(document);

@@ -43,7 +43,7 @@ static const struct argp_option table[] = {
     {"backends", KEY_BACKENDS, "DIR", 0, "Folder of ggml's backend modules (default: beside libggml)", 2},
     {"engine", KEY_ENGINE, "NAME", 0, "Run only `stock' or only `samebits' (default: both)", 2},
     {0, 0, 0, 0, "The scenarios:", 3},
-    {"short", KEY_SHORT, 0, 0, "A handful of scenarios and short prompts: about a minute", 3},
+    {"short", KEY_SHORT, 0, 0, "A handful of scenarios and short prompts: about a minute; one round of --bench", 3},
     {"scenarios", KEY_SCENARIOS, "A,B", 0, "Only those whose names hold one of these words", 3},
     {"tokens", KEY_TOKENS, "N", 0, "Length of the prompt (default: 200; 48 with --short)", 3},
     {"prompts", KEY_PROMPTS, "N", 0, "Texts of speculative decoding (default: 20; 2 with --short)", 3},
@@ -96,16 +96,12 @@ static void parse_engine(struct argp_state *state, struct options *options, cons
 static void check_complete(struct argp_state *state, struct options *options)
 {
     const bool needs_model = options->mode != MODE_LIST && options->mode != MODE_SERVER;
-    if (needs_model && !options->model)
-        argp_error(state, "name a model: the path of a GGUF file");
+    if (needs_model && !options->model) argp_error(state, "name a model: the path of a GGUF file");
     if (options->plot && (options->mode != MODE_SCENARIOS))
         argp_error(state, "--plot draws the scenarios: it does not go with --list, --ops, --bench or --check-server");
-    if (options->tokens == 0)
-        options->tokens = options->brief ? 48 : 200;
-    if (options->prompts == 0)
-        options->prompts = options->brief ? 2 : 20;
-    if (options->generated == 0)
-        options->generated = options->brief ? 24 : 128;
+    if (options->tokens == 0) options->tokens = options->brief ? 48 : 200;
+    if (options->prompts == 0) options->prompts = options->brief ? 2 : 20;
+    if (options->generated == 0) options->generated = options->brief ? 24 : 128;
 }
 
 static error_t parse_one(int key, char *argument, struct argp_state *state)
@@ -129,8 +125,7 @@ static error_t parse_one(int key, char *argument, struct argp_state *state)
     case KEY_TRIES: options->tries = parse_number(state, "tries", argument, 1, 1000); break;
     case KEY_SEED: options->seed = (unsigned)parse_number(state, "seed", argument, 0, INT_MAX); break;
     case ARGP_KEY_ARG:
-        if (options->model)
-            argp_error(state, "one model at a time: \"%s\" or \"%s\"", options->model, argument);
+        if (options->model) argp_error(state, "one model at a time: \"%s\" or \"%s\"", options->model, argument);
         options->model = argument;
         break;
     case ARGP_KEY_END: check_complete(state, options); break;
@@ -146,17 +141,14 @@ static const char *find_plugin(void)
     static const char *const places[] = {"libggml-samebits.so", "../lib/libggml-samebits.so"};
     char program[PATH_MAX];
     const char *named = getenv("GGML_BACKEND_PATH");
-    if (named && *named)
-        return named;
+    if (named && *named) return named;
     const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (length < 0)
-        return NULL;
+    if (length < 0) return NULL;
     program[length] = 0;
     *strrchr(program, '/') = 0;
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         snprintf(path, sizeof path, "%s/%s", program, places[i]);
-        if (access(path, R_OK) == 0)
-            return path;
+        if (access(path, R_OK) == 0) return path;
     }
     return NULL;
 }
@@ -167,6 +159,5 @@ void options_parse(struct options *options, int argc, char **argv)
     *options = (struct options){.tries = 6, .seed = 1};
     argp_err_exit_status = EXIT_TROUBLE;
     argp_parse(&parser, argc, argv, 0, NULL, options);
-    if (!options->plugin)
-        options->plugin = find_plugin();
+    if (!options->plugin) options->plugin = find_plugin();
 }

@@ -19,8 +19,7 @@ static const struct {
 
 static double place(double change)
 {
-    if (change == 0)
-        return ZERO;
+    if (change == 0) return ZERO;
     double decade = isfinite(change) ? log10(change) : HIGH;
     decade = decade < LOW ? LOW : decade > HIGH ? HIGH : decade;
     return AXIS + (decade - LOW) / (HIGH - LOW) * (RIGHT - AXIS);
@@ -45,13 +44,11 @@ static void write_rows(FILE *file, const struct suite *suite)
 {
     int y = TOP + ROW / 2;
     for (int i = 0; i < scenario_count; i++) {
-        if (!suite->chosen[i] || scenarios[i].base)
-            continue;
+        if (!suite->chosen[i] || scenarios[i].base) continue;
         fprintf(file, "<text x='%d' y='%d' text-anchor='end'>%s</text>\n", LEFT, y + 4, scenarios[i].name);
         fprintf(file, "<line x1='%d' y1='%d' x2='%d' y2='%d' stroke='#eee'/>\n", LEFT + 8, y, RIGHT, y);
         for (int which = STOCK; which < ENGINES; which++)
-            if (suite->engines[which].ran)
-                write_mark(file, &suite->engines[which].outcomes[i], which, y);
+            if (suite->engines[which].ran) write_mark(file, &suite->engines[which].outcomes[i], which, y);
         y += ROW;
     }
 }
@@ -88,12 +85,10 @@ static void write_heading(FILE *file, const struct suite *suite)
 int plot_write(const struct suite *suite, const char *path)
 {
     int rows = 0;
-    for (int i = 0; i < scenario_count; i++)
-        rows += suite->chosen[i] && !scenarios[i].base;
+    for (int i = 0; i < scenario_count; i++) rows += suite->chosen[i] && !scenarios[i].base;
     const int bottom = TOP + rows * ROW;
     FILE *file = fopen(path, "w");
-    if (!file)
-        return fail("cannot write %s: %s; name a file in a folder that exists", path, strerror(errno));
+    if (!file) return fail("cannot write %s: %s; name a file in a folder that exists", path, strerror(errno));
     fprintf(file,
             "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
             "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n",

@@ -11,15 +11,9 @@ static void format_cell(char *text, size_t size, const struct outcome *outcome)
 {
     const struct difference *difference = &outcome->difference;
     switch (outcome->status) {
-    case OUTCOME_BASE:
-        snprintf(text, size, "base");
-        break;
-    case OUTCOME_SKIPPED:
-        snprintf(text, size, "skipped");
-        break;
-    case OUTCOME_FAILED:
-        snprintf(text, size, "FAILED");
-        break;
+    case OUTCOME_BASE: snprintf(text, size, "base"); break;
+    case OUTCOME_SKIPPED: snprintf(text, size, "skipped"); break;
+    case OUTCOME_FAILED: snprintf(text, size, "FAILED"); break;
     case OUTCOME_COMPARED:
         if (difference->moved == 0)
             snprintf(text, size, "0");
@@ -27,12 +21,10 @@ static void format_cell(char *text, size_t size, const struct outcome *outcome)
             snprintf(text, size, "%lld  max %.2g%s", difference->moved, difference->max_change,
                      difference->argmax_moved ? "  other token" : "");
         break;
-    default:
-        snprintf(text, size, "-");
+    default: snprintf(text, size, "-");
     }
     const size_t used = strlen(text);
-    if (outcome->texts_moved)
-        snprintf(text + used, size - used, ", %d/%d texts", outcome->texts_moved, outcome->texts);
+    if (outcome->texts_moved) snprintf(text + used, size - used, ", %d/%d texts", outcome->texts_moved, outcome->texts);
 }
 
 static void print_cells(const struct suite *suite, int index)
@@ -40,8 +32,7 @@ static void print_cells(const struct suite *suite, int index)
     for (int which = STOCK; which < ENGINES; which++) {
         char cell[96];
         const struct outcome *outcome = &suite->engines[which].outcomes[index];
-        if (!suite->engines[which].ran)
-            continue;
+        if (!suite->engines[which].ran) continue;
         format_cell(cell, sizeof cell, outcome);
         printf("  %-*s %6.2f", CELL_WIDTH, cell, outcome->seconds);
     }
@@ -53,8 +44,7 @@ static void print_notes(const struct suite *suite)
     for (int i = 0; i < scenario_count; i++)
         for (int which = STOCK; which < ENGINES; which++) {
             const struct outcome *outcome = &suite->engines[which].outcomes[i];
-            if (outcome->note[0])
-                printf("%s, %s: %s\n", scenarios[i].name, engine_names[which], outcome->note);
+            if (outcome->note[0]) printf("%s, %s: %s\n", scenarios[i].name, engine_names[which], outcome->note);
         }
 }
 
@@ -62,8 +52,7 @@ static void print_summary(const struct suite *suite)
 {
     for (int which = STOCK; which < ENGINES; which++) {
         const struct suite_engine *engine = &suite->engines[which];
-        if (!engine->ran)
-            continue;
+        if (!engine->ran) continue;
         printf("%s moved %lld logits in %d of %d scenarios", engine_names[which], engine->moved_logits,
                engine->moved_scenarios, engine->compared);
         if (engine->failed)
@@ -96,8 +85,7 @@ void report_table(const struct suite *suite)
     int group = -1;
     print_heading(suite);
     for (int i = 0; i < scenario_count; i++) {
-        if (!suite->chosen[i])
-            continue;
+        if (!suite->chosen[i]) continue;
         if (group != (int)scenarios[i].group) {
             group = (int)scenarios[i].group;
             printf("-- %s\n", groups[group].name);
@@ -124,8 +112,7 @@ static cJSON *outcome_json(const struct outcome *outcome)
         cJSON_AddNumberToObject(object, "texts_moved", outcome->texts_moved);
     }
     cJSON_AddNumberToObject(object, "seconds", outcome->seconds);
-    if (outcome->note[0])
-        cJSON_AddStringToObject(object, "note", outcome->note);
+    if (outcome->note[0]) cJSON_AddStringToObject(object, "note", outcome->note);
     return object;
 }
 
@@ -139,8 +126,7 @@ static void add_engine(cJSON *document, const struct suite *suite, int which)
     cJSON_AddNumberToObject(object, "moved_scenarios", engine->moved_scenarios);
     cJSON_AddNumberToObject(object, "moved_logits", (double)engine->moved_logits);
     cJSON_AddNumberToObject(object, "failed", engine->failed);
-    if (which == STOCK)
-        cJSON_AddBoolToObject(object, "already_invariant", engine->moved_scenarios == 0);
+    if (which == STOCK) cJSON_AddBoolToObject(object, "already_invariant", engine->moved_scenarios == 0);
 }
 
 void report_json(const struct suite *suite)
@@ -150,12 +136,10 @@ void report_json(const struct suite *suite)
     cJSON_AddNumberToObject(document, "tokens", suite->options->tokens);
     cJSON_AddNumberToObject(document, "n_vocab", suite->n_vocab);
     for (int which = STOCK; which < ENGINES; which++)
-        if (suite->engines[which].ran)
-            add_engine(document, suite, which);
+        if (suite->engines[which].ran) add_engine(document, suite, which);
     cJSON *list = cJSON_AddArrayToObject(document, "scenarios");
     for (int i = 0; i < scenario_count; i++) {
-        if (!suite->chosen[i])
-            continue;
+        if (!suite->chosen[i]) continue;
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", scenarios[i].name);
         cJSON_AddStringToObject(row, "group", groups[scenarios[i].group].name);

@@ -98,13 +98,11 @@ static bool choose_named(bool chosen[SCENARIOS_MAX], const char *word, size_t le
 {
     char wanted[128];
     bool found = false;
-    if (length == 0 || length >= sizeof wanted)
-        return false;
+    if (length == 0 || length >= sizeof wanted) return false;
     memcpy(wanted, word, length);
     wanted[length] = 0;
     for (int i = 0; i < scenario_count; i++)
-        if (strcasestr(scenarios[i].name, wanted))
-            found = chosen[i] = true;
+        if (strcasestr(scenarios[i].name, wanted)) found = chosen[i] = true;
     return found;
 }
 
@@ -112,8 +110,7 @@ static void choose_bases(bool chosen[SCENARIOS_MAX])
 {
     for (int i = 0; i < scenario_count; i++)
         for (int j = 0; j < scenario_count; j++)
-            if (chosen[i] && scenarios[j].base && scenarios[j].group == scenarios[i].group)
-                chosen[j] = true;
+            if (chosen[i] && scenarios[j].base && scenarios[j].group == scenarios[i].group) chosen[j] = true;
 }
 
 int scenarios_choose(bool chosen[SCENARIOS_MAX], const char *filter, bool brief)
@@ -126,11 +123,9 @@ int scenarios_choose(bool chosen[SCENARIOS_MAX], const char *filter, bool brief)
         word += length + (word[length] == ',');
     }
     if (!filter)
-        for (int i = 0; i < scenario_count; i++)
-            chosen[i] = brief ? scenarios[i].brief : true;
+        for (int i = 0; i < scenario_count; i++) chosen[i] = brief ? scenarios[i].brief : true;
     choose_bases(chosen);
     int count = 0;
-    for (int i = 0; i < scenario_count; i++)
-        count += chosen[i];
+    for (int i = 0; i < scenario_count; i++) count += chosen[i];
     return count > 0 ? count : fail("--scenarios is empty; --list shows the names");
 }

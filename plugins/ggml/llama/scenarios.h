@@ -32,17 +32,17 @@ enum { CHUNK_WHOLE = 0, CHUNK_ALL_BUT_LAST = -1 };
 struct scenario {
     const char *name;
     enum group group;
-    bool base;        /* the row that the others of its group are compared with */
-    bool brief;       /* part of --short */
-    int ubatch;       /* 512 */
-    int threads;      /* 1 */
-    int context;      /* tokens a slot; enough for the prompt */
-    int slots;        /* 1 */
-    int slot;         /* ours, counted from 0 */
-    bool unified;     /* one KV cache for all slots */
-    bool small_ring;  /* the window's cache holds the window only */
-    bool restore;     /* half way, our state is saved and restored into another slot */
-    int chunk;        /* tokens a decode, or one of CHUNK_ */
+    bool base;       /* the row that the others of its group are compared with */
+    bool brief;      /* part of --short */
+    int ubatch;      /* 512 */
+    int threads;     /* 1 */
+    int context;     /* tokens a slot; enough for the prompt */
+    int slots;       /* 1 */
+    int slot;        /* ours, counted from 0 */
+    bool unified;    /* one KV cache for all slots */
+    bool small_ring; /* the window's cache holds the window only */
+    bool restore;    /* half way, our state is saved and restored into another slot */
+    int chunk;       /* tokens a decode, or one of CHUNK_ */
     enum company company;
     enum lengths lengths;
     bool other_words; /* the neighbours say something else */

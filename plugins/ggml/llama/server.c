@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 enum { NEIGHBOURS = 3, SLOTS_MAX = 64, ROWS_MAX = 3 + SLOTS_MAX, PATIENCE = 600 };
-enum { NEEDLE_TOKENS = 8, PROBABILITIES = 10, NEIGHBOUR_TOKENS = 48 };
+enum { NEEDLE_TOKENS = 8, PROBABILITIES = 10, NEIGHBOUR_TOKENS = 512 };
 
 struct row {
     char name[64];
@@ -68,8 +68,7 @@ static int start_neighbour(struct needle *needle, struct http_call *call)
         const char *word = strchr(text + draw(needle, (unsigned)strlen(text) - 24), ' ') + 1;
         const int length = (int)strcspn(word, " ");
         used += (size_t)snprintf(prompt + used, sizeof prompt - used, "%.*s ", length, word);
-        if (used > sizeof prompt - 32)
-            break;
+        if (used > sizeof prompt - 32) break;
     }
     cJSON *request = completion_request(prompt, NEIGHBOUR_TOKENS);
     cJSON_AddBoolToObject(request, "cache_prompt", false);
@@ -100,8 +99,7 @@ static bool same_number(const cJSON *a, const cJSON *b, struct row *row)
 {
     const double x = json_number(a, "logprob", NAN), y = json_number(b, "logprob", NAN);
     const bool same_token = json_number(a, "id", -1) == json_number(b, "id", -2);
-    if (same_token && fabs(x - y) > row->max_change)
-        row->max_change = fabs(x - y);
+    if (same_token && fabs(x - y) > row->max_change) row->max_change = fabs(x - y);
     return same_token && x == y;
 }
 
@@ -117,8 +115,7 @@ static bool same_probabilities(const cJSON *reference, const cJSON *list, struct
         for (int j = 0; j < PROBABILITIES; j++)
             same &= same_number(cJSON_GetArrayItem(tops_a, j), cJSON_GetArrayItem(tops_b, j), row);
         same &= same_number(a, b, row);
-        if (json_number(a, "id", -1) != json_number(b, "id", -1))
-            break;
+        if (json_number(a, "id", -1) != json_number(b, "id", -1)) break;
     }
     return same;
 }
@@ -126,8 +123,7 @@ static bool same_probabilities(const cJSON *reference, const cJSON *list, struct
 static int judge(struct needle *needle, struct http_call *call, struct row *row)
 {
     cJSON *list = finish_needle(needle, call);
-    if (!list)
-        return -1;
+    if (!list) return -1;
     row->tries++;
     row->moved += !same_probabilities(needle->reference, list, row);
     cJSON_Delete(list);
@@ -138,10 +134,8 @@ static int ask_alone(struct needle *needle, struct row *row, int tries, int slot
 {
     for (int i = 0; i < tries; i++) {
         struct http_call call;
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\r\033[K%s %d/%d", row->name, i + 1, tries);
-        if (start_needle(needle, &call, slot, cached) || judge(needle, &call, row))
-            return -1;
+        if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s %d/%d", row->name, i + 1, tries);
+        if (start_needle(needle, &call, slot, cached) || judge(needle, &call, row)) return -1;
     }
     return 0;
 }
@@ -156,19 +150,20 @@ static int ask_beside_others(struct needle *needle, struct row *row, bool cached
         started += !status;
     }
     /* The needle arrives when the others read their prompts, or when they write. */
-    if (!status)
-        status = http_run(&needle->http, NULL, 0.02 + 0.001 * draw(needle, 400));
-    if (!status)
-        status = start_needle(needle, &call, -1, cached) || judge(needle, &call, row);
+    if (!status) status = http_run(&needle->http, NULL, 0.02 + 0.001 * draw(needle, 400));
+    if (!status) status = start_needle(needle, &call, -1, cached) || judge(needle, &call, row);
+    bool beside = false;
     for (int i = 0; i < started; i++) {
-        if (!status)
-            status = http_run(&needle->http, &neighbours[i], PATIENCE);
+        /* The others write much longer than the needle needs, and are given up when it is done. */
+        const bool finished = neighbours[i].done;
+        beside |= !finished;
         cJSON *answer = http_finish(&needle->http, &neighbours[i]);
-        /* A neighbour that was refused was not beside the needle: the try would prove nothing. */
-        if (!answer && !status)
-            status = fail("a prompt beside the needle failed: %s", failure());
+        if (finished && !answer && !status) status = fail("a prompt beside the needle failed: %s", failure());
         cJSON_Delete(answer);
     }
+    if (!status && !beside)
+        status = fail("the prompts beside the needle ended before it: the server's context is too small for %d tokens",
+                      NEIGHBOUR_TOKENS);
     return status ? -1 : 0;
 }
 
@@ -182,12 +177,10 @@ static struct row *add_row(struct needle *needle, const char *name)
 static int read_slots(struct needle *needle)
 {
     struct http_call call;
-    if (http_start(&needle->http, &call, needle->props_url, NULL))
-        return -1;
+    if (http_start(&needle->http, &call, needle->props_url, NULL)) return -1;
     const int status = http_run(&needle->http, &call, 30);
     cJSON *props = http_finish(&needle->http, &call);
-    if (status || !props)
-        return -1;
+    if (status || !props) return -1;
     const int slots = (int)json_number(props, "total_slots", 1);
     needle->slots = slots < 1 ? 1 : slots > SLOTS_MAX ? SLOTS_MAX : slots;
     cJSON_Delete(props);
@@ -197,26 +190,21 @@ static int read_slots(struct needle *needle)
 static int ask_all(struct needle *needle)
 {
     struct http_call call;
-    if (read_slots(needle) || start_needle(needle, &call, -1, false))
-        return -1;
+    if (read_slots(needle) || start_needle(needle, &call, -1, false)) return -1;
     needle->reference = finish_needle(needle, &call);
-    if (!needle->reference)
-        return -1;
+    if (!needle->reference) return -1;
     if (ask_alone(needle, add_row(needle, "alone, again"), 2, -1, false) ||
         ask_alone(needle, add_row(needle, "alone, cached"), 2, -1, true))
         return -1;
     for (int slot = 0; slot < needle->slots; slot++) {
         char name[32];
         snprintf(name, sizeof name, "alone, in slot %d", slot);
-        if (ask_alone(needle, add_row(needle, name), 1, slot, false))
-            return -1;
+        if (ask_alone(needle, add_row(needle, name), 1, slot, false)) return -1;
     }
     struct row *row = add_row(needle, "beside three random prompts");
     for (int i = 0; i < needle->options->tries; i++) {
-        if (isatty(STDERR_FILENO))
-            fprintf(stderr, "\r\033[K%s %d/%d", row->name, i + 1, needle->options->tries);
-        if (ask_beside_others(needle, row, i % 2))
-            return -1;
+        if (isatty(STDERR_FILENO)) fprintf(stderr, "\r\033[K%s %d/%d", row->name, i + 1, needle->options->tries);
+        if (ask_beside_others(needle, row, i % 2)) return -1;
     }
     return 0;
 }
@@ -228,8 +216,7 @@ static void print_table(const struct needle *needle, int moved)
     for (int i = 0; i < needle->row_count; i++) {
         const struct row *row = &needle->rows[i];
         printf("%-32s moved %d of %d", row->name, row->moved, row->tries);
-        if (row->moved)
-            printf("   max %.2g", row->max_change);
+        if (row->moved) printf("   max %.2g", row->max_change);
         putchar('\n');
     }
     if (needle->slots <= NEIGHBOURS)
@@ -272,15 +259,13 @@ int server_main(const struct options *options)
         cJSON_Delete(needle.reference);
         http_close(&needle.http);
     }
-    if (isatty(STDERR_FILENO))
-        fputs("\r\033[K", stderr);
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     if (status) {
         fprintf(stderr, "samebits-llama: %s\n", failure());
         return EXIT_TROUBLE;
     }
     int moved = 0;
-    for (int i = 0; i < needle.row_count; i++)
-        moved += needle.rows[i].moved;
+    for (int i = 0; i < needle.row_count; i++) moved += needle.rows[i].moved;
     if (options->json)
         print_json(&needle, moved);
     else

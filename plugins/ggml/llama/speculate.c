@@ -51,22 +51,22 @@ static int start(struct writer *writer)
     return evaluate(writer, writer->text, writer->opening, false);
 }
 
-static const float *row_of(struct writer *writer, int i) { return llama_get_logits_ith(writer->context, i); }
+static const float *row_of(struct writer *writer, int i)
+{
+    return llama_get_logits_ith(writer->context, i);
+}
 
 /* Plain greedy decoding: the text, and the logits that chose each token. */
 static int write_plain(struct writer *writer, float *reference)
 {
-    if (start(writer))
-        return -1;
+    if (start(writer)) return -1;
     while (writer->length < writer->end) {
         const float *row = row_of(writer, -1);
-        if (!row)
-            return fail("llama.cpp returned no logits");
+        if (!row) return fail("llama.cpp returned no logits");
         memcpy(reference + (size_t)(writer->length - writer->opening) * (size_t)writer->n_vocab, row,
                (size_t)writer->n_vocab * sizeof *row);
         writer->text[writer->length++] = row_argmax(row, writer->n_vocab);
-        if (writer->length < writer->end && evaluate(writer, writer->text + writer->length - 1, 1, false))
-            return -1;
+        if (writer->length < writer->end && evaluate(writer, writer->text + writer->length - 1, 1, false)) return -1;
     }
     return 0;
 }
@@ -83,8 +83,7 @@ static void look_up_draft(const struct writer *writer, llama_token *draft, int w
             from = i + NGRAM;
             break;
         }
-    for (int i = 0; i < width; i++)
-        draft[i] = writer->text[from + i < writer->length ? from + i : writer->length - 1];
+    for (int i = 0; i < width; i++) draft[i] = writer->text[from + i < writer->length ? from + i : writer->length - 1];
 }
 
 /* Compares the i-th row of the last batch and writes its token; false at the first token that plain text lacks. */
@@ -108,14 +107,11 @@ static int verify_draft(struct writer *writer, const float *reference, const lla
     llama_token tokens[WIDTH_MAX + 1];
     tokens[0] = writer->text[writer->length - 1];
     look_up_draft(writer, tokens + 1, width);
-    if (evaluate(writer, tokens, width + 1, true))
-        return -1;
+    if (evaluate(writer, tokens, width + 1, true)) return -1;
     run->drafted += width;
     for (int i = 0; i <= width; i++) {
-        if (!accept_row(writer, i, reference, plain, run))
-            return 1;
-        if (i == width || writer->text[writer->length - 1] != tokens[i + 1])
-            break;
+        if (!accept_row(writer, i, reference, plain, run)) return 1;
+        if (i == width || writer->text[writer->length - 1] != tokens[i + 1]) break;
         run->accepted++;
     }
     writer->evaluated = writer->length - 1;
@@ -128,13 +124,10 @@ static int write_speculative(struct writer *writer, const float *reference, cons
                              struct speculation *run)
 {
     const double began = seconds_now();
-    if (start(writer))
-        return -1;
+    if (start(writer)) return -1;
     int status = !accept_row(writer, -1, reference, plain, run);
-    while (status == 0 && writer->length < writer->end)
-        status = verify_draft(writer, reference, plain, run);
-    if (status < 0)
-        return -1;
+    while (status == 0 && writer->length < writer->end) status = verify_draft(writer, reference, plain, run);
+    if (status < 0) return -1;
     run->texts++;
     run->texts_moved += status;
     run->seconds += seconds_now() - began;
@@ -146,15 +139,12 @@ static int write_prompt(struct writer *writer, const struct engine *engine, int 
 {
     llama_token plain[count];
     writer->opening = text_opening(engine->vocab, prompt, writer->text, OPENING_MAX);
-    if (writer->opening < 0)
-        return -1;
+    if (writer->opening < 0) return -1;
     writer->end = writer->opening + count;
-    if (write_plain(writer, reference) || (prompt == 0 && check_row(reference, engine->n_vocab)))
-        return -1;
+    if (write_plain(writer, reference) || (prompt == 0 && check_row(reference, engine->n_vocab))) return -1;
     memcpy(plain, writer->text + writer->opening, sizeof plain);
     for (int i = 0; i < widths; i++)
-        if (write_speculative(writer, reference, plain, &runs[i]))
-            return -1;
+        if (write_speculative(writer, reference, plain, &runs[i])) return -1;
     return 0;
 }
 
@@ -165,7 +155,8 @@ int speculate(const struct engine *engine, int prompts, int count, int threads, 
     writer.text = malloc((size_t)(OPENING_MAX + count + 1) * sizeof *writer.text);
     int status = reference && writer.text ? 0 : fail("out of memory for the logits of %d tokens", count);
     if (!status) {
-        writer.context = engine_context(engine, engine_params(GGML_PAD(OPENING_MAX + count, 256), 1, 512, threads, true));
+        writer.context =
+            engine_context(engine, engine_params(GGML_PAD(OPENING_MAX + count, 256), 1, 512, threads, true));
         writer.batch = llama_batch_init(OPENING_MAX, 0, 1);
         status = writer.context ? 0 : -1;
         for (int prompt = 0; !status && prompt < prompts; prompt++)

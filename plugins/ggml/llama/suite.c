@@ -80,8 +80,7 @@ static void judge(struct worker *worker, const struct scenario *scenario, struct
     }
     outcome->status = scenario->base ? OUTCOME_BASE : OUTCOME_SKIPPED;
     snprintf(outcome->note, sizeof outcome->note, "%s", scenario->base ? "" : "its base could not be played");
-    if (!scenario->base)
-        return;
+    if (!scenario->base) return;
     if (check_row(worker->logits, worker->engine.n_vocab)) {
         outcome->status = OUTCOME_FAILED;
         snprintf(outcome->note, sizeof outcome->note, "%s", failure());
@@ -121,12 +120,10 @@ static int speculate_all(struct worker *worker)
             runs[widths].width = scenarios[i].draft;
             indices[widths++] = i;
         }
-    if (widths == 0)
-        return 0;
+    if (widths == 0) return 0;
     send_start(indices[0]);
     /* Stock is the control: a few texts show that it moves, and their time is better spent on ours. */
-    const int prompts =
-        worker->which == STOCK && options->prompts > STOCK_PROMPTS ? STOCK_PROMPTS : options->prompts;
+    const int prompts = worker->which == STOCK && options->prompts > STOCK_PROMPTS ? STOCK_PROMPTS : options->prompts;
     const int status = speculate(&worker->engine, prompts, options->generated, SPECULATION_THREADS, runs, widths);
     for (int i = 0; i < widths; i++) {
         struct outcome outcome = {.status = OUTCOME_COMPARED, .difference = runs[i].difference};
@@ -149,8 +146,7 @@ static int longest_prompt(const struct worker *worker)
     int longest = 0;
     for (int i = 0; i < scenario_count; i++) {
         const int length = play_length(&worker->engine, &scenarios[i], worker->suite->options->tokens);
-        if (worker->suite->chosen[i] && length > longest)
-            longest = length;
+        if (worker->suite->chosen[i] && length > longest) longest = length;
     }
     return longest;
 }
@@ -164,8 +160,7 @@ static int worker_main(void *argument)
         .plugin = worker->which == SAMEBITS ? options->plugin : NULL,
         .backend_dir = options->backend_dir,
     };
-    if (engine_open(&worker->engine, &engine_options))
-        return -1;
+    if (engine_open(&worker->engine, &engine_options)) return -1;
     send_engine(&worker->engine);
     worker->tokens = text_prompt(worker->engine.vocab, longest_prompt(worker));
     worker->logits = malloc((size_t)worker->engine.n_vocab * sizeof *worker->logits);
@@ -175,10 +170,8 @@ static int worker_main(void *argument)
             send_start(i);
             status = play_one(worker, i);
         }
-    if (!status)
-        status = speculate_all(worker);
-    for (int i = 0; i < GROUPS; i++)
-        free(worker->bases[i]);
+    if (!status) status = speculate_all(worker);
+    for (int i = 0; i < GROUPS; i++) free(worker->bases[i]);
     free(worker->logits);
     free(worker->tokens);
     engine_close(&worker->engine);
@@ -241,8 +234,7 @@ static void blame_one_sided_skips(struct suite *suite)
 {
     struct suite_engine *ours = &suite->engines[SAMEBITS];
     for (int i = 0; i < scenario_count; i++)
-        if (ours->outcomes[i].status == OUTCOME_SKIPPED &&
-            suite->engines[STOCK].outcomes[i].status >= OUTCOME_BASE &&
+        if (ours->outcomes[i].status == OUTCOME_SKIPPED && suite->engines[STOCK].outcomes[i].status >= OUTCOME_BASE &&
             suite->engines[STOCK].outcomes[i].status <= OUTCOME_COMPARED) {
             ours->outcomes[i].status = OUTCOME_FAILED;
             ours->failed++;
@@ -253,18 +245,15 @@ int suite_run(struct suite *suite, const struct options *options)
 {
     *suite = (struct suite){.options = options};
     suite->chosen_count = scenarios_choose(suite->chosen, options->filter, options->brief);
-    if (suite->chosen_count < 0)
-        return -1;
+    if (suite->chosen_count < 0) return -1;
     int status = 0;
     for (int which = SAMEBITS; which >= STOCK && !status; which--) {
-        if (options->which == (which == STOCK ? WHICH_SAMEBITS : WHICH_STOCK))
-            continue;
+        if (options->which == (which == STOCK ? WHICH_SAMEBITS : WHICH_STOCK)) continue;
         struct worker worker = {.suite = suite, .which = which};
         struct listener listener = {.suite = suite, .which = which};
         status = child_run(engine_names[which], worker_main, &worker, on_message, &listener);
         suite->engines[which].ran = !status;
-        if (isatty(STDERR_FILENO))
-            fputs("\r\033[K", stderr);
+        if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     }
     blame_one_sided_skips(suite);
     return status;
@@ -286,7 +275,6 @@ int suite_main(const struct options *options)
         return EXIT_TROUBLE;
     }
     const struct suite_engine *ours = &suite.engines[SAMEBITS];
-    if (ours->moved_scenarios)
-        return EXIT_MOVED;
+    if (ours->moved_scenarios) return EXIT_MOVED;
     return ours->failed || suite.engines[STOCK].failed ? EXIT_TROUBLE : EXIT_HELD;
 }

@@ -36,7 +36,10 @@ static const char *const openings[] = {
     "A good teacher knows that",
 };
 
-const char *text_paragraph(void) { return paragraph; }
+const char *text_paragraph(void)
+{
+    return paragraph;
+}
 
 llama_token *text_prompt(const struct llama_vocab *vocab, int count)
 {
@@ -49,8 +52,7 @@ llama_token *text_prompt(const struct llama_vocab *vocab, int count)
         fail("out of memory for a prompt of %d tokens", count);
         goto error;
     }
-    for (size_t i = 0; i < copies; i++)
-        memcpy(text + i * (sizeof paragraph - 1), paragraph, sizeof paragraph);
+    for (size_t i = 0; i < copies; i++) memcpy(text + i * (sizeof paragraph - 1), paragraph, sizeof paragraph);
     const int got = llama_tokenize(vocab, text, (int32_t)length, tokens, (int32_t)length + 8, true, false);
     if (got < count) {
         fail("the model's tokenizer gave %d tokens where %d were needed; pass a smaller --tokens", got, count);
