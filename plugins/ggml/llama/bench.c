@@ -113,11 +113,6 @@ static void on_message(const cJSON *message, void *user)
         bench->rates[bench->setting][measure][bench->round] = json_number(message, "rate", 0);
 }
 
-static int rounds_of(const struct options *options)
-{
-    return options->brief ? 1 : ROUNDS;
-}
-
 static int compare_doubles(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
