@@ -71,6 +71,17 @@ SB_INLINE vl vl_shr(vl a, int n) { return _mm256_srli_epi64(a, n); }
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm256_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm256_srli_epi64(a, 32); }
 
+/* Round to nearest even; NaN keeps its sign and payload. */
+SB_INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+/* Stores the low halves; the high ones are zero. */
+SB_INLINE void vi_store_u16(uint16_t *p, vi a)
+{
+    _mm_storeu_si128((__m128i *)p, _mm_packus_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1)));
+}
+
 SB_INLINE vm vf_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 SB_INLINE vm vf_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 SB_INLINE vm vf_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }

@@ -65,6 +65,12 @@ SB_INLINE vl vl_shr(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm512_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm512_srli_epi64(a, 32); }
 
+SB_INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+SB_INLINE void vi_store_u16(uint16_t *p, vi a) { _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(a)); }
+
 SB_INLINE vm vf_lt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 SB_INLINE vm vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 SB_INLINE vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }

@@ -134,6 +134,18 @@ SB_INLINE vl vi_mul_even(vi a, vi b)
 }
 SB_INLINE vi vi_odd(vi a) { return (vi)vl_shr((vl)a, 32); }
 
+SB_INLINE void vf_store_f16(uint16_t *p, vf a)
+{
+    v_halves x = {.f = a};
+    for (int h = 0; h < 2; h++)
+        _mm_storeu_si128((__m128i *)(p + 8 * h),
+                         _mm256_cvtps_ph(x.hf[h], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+SB_INLINE void vi_store_u16(uint16_t *p, vi a)
+{
+    for (int i = 0; i < 16; i++) p[i] = (uint16_t)a[i];
+}
+
 SB_INLINE vm vf_lt(vf a, vf b) { return a < b; }
 SB_INLINE vm vf_gt(vf a, vf b) { return a > b; }
 SB_INLINE vm vf_eq(vf a, vf b) { return a == b; }
