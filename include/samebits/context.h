@@ -39,7 +39,7 @@ typedef void (*samebits_parallel_for)(void *user, int workers, void (*body)(void
 
 typedef struct samebits_options {
     size_t struct_size;                                            /* set by samebits_options_default */
-    int threads;                                                   /* workers a call may use; 0: one per CPU */
+    int threads;                                                   /* workers a call may use, at most 1024; 0: one per CPU */
     samebits_cpu cpu;                                              /* CPU level to force */
     samebits_allocator allocator;                                  /* all NULL: malloc */
     void (*log)(void *user, samebits_log_level level, const char *line); /* NULL: silent */
@@ -55,7 +55,7 @@ SAMEBITS_API void samebits_options_default(samebits_options *options);
 
 /* Creates a context. options may be NULL (defaults).
  * Ownership: the caller's, until samebits_destroy.
- * Errors: NULL, PARAM (threads < 0, unknown level, half an allocator), CPU, MEMORY; *context is then NULL.
+ * Errors: NULL, PARAM (threads out of range, unknown level, half an allocator), CPU, MEMORY; *context is then NULL.
  * Threads: one context may be used from several threads at once. */
 SAMEBITS_API samebits_status samebits_create(samebits_context **context, const samebits_options *options);
 

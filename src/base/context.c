@@ -38,7 +38,7 @@ void sb_free(const samebits_context *context, void *ptr, size_t size)
     if (ptr) a->free(a->user, ptr, size ? size : 1);
 }
 
-void sb_log(const samebits_context *context, samebits_log_level level, const char *format, ...)
+void sb_log_line(const samebits_context *context, samebits_log_level level, const char *format, ...)
 {
     if (!context->options.log) return;
     char line[256];
@@ -59,10 +59,10 @@ static int cpu_count(void)
 {
 #if defined(__linux__)
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return SB_MIN(CPU_COUNT(&set), SB_MAX_THREADS);
 #endif
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n > 0 ? (int)n : 1;
+    return n > 0 ? (int)SB_MIN(n, SB_MAX_THREADS) : 1;
 }
 
 static samebits_status check_options(const samebits_options *o)
@@ -70,8 +70,8 @@ static samebits_status check_options(const samebits_options *o)
     if (o->struct_size != sizeof *o)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.struct_size is %zu, want %zu: call samebits_options_default first",
                        o->struct_size, sizeof *o);
-    if (o->threads < 0)
-        return sb_fail(SAMEBITS_ERR_PARAM, "options.threads is %d, want 0 (one per CPU) or more", o->threads);
+    if (o->threads < 0 || o->threads > SB_MAX_THREADS)
+        return sb_fail(SAMEBITS_ERR_PARAM, "options.threads is %d, want 0 (one per CPU) to %d", o->threads, SB_MAX_THREADS);
     if (!o->allocator.alloc != !o->allocator.free)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.allocator has only one of alloc and free: set both or neither");
     if ((unsigned)o->cpu > SAMEBITS_CPU_AVX512)
@@ -100,7 +100,7 @@ samebits_status samebits_create(samebits_context **context, const samebits_optio
     c->cpu = sb_cpu_host() & sb_cpu_of_level(o.cpu);
     snprintf(c->extras, sizeof c->extras, "%s%s%s", c->cpu & SB_CPU_VNNI ? "vnni" : "",
              (c->cpu & SB_CPU_VNNI) && (c->cpu & SB_CPU_BF16) ? " " : "", c->cpu & SB_CPU_BF16 ? "bf16" : "");
-    sb_log(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)), o.threads);
+    sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)), o.threads);
     *context = c;
     return SAMEBITS_OK;
 }
@@ -123,7 +123,8 @@ int samebits_context_threads(const samebits_context *context) { return context ?
 samebits_status samebits_context_set_threads(samebits_context *context, int threads)
 {
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
-    if (threads < 0) return sb_fail(SAMEBITS_ERR_PARAM, "threads is %d, want 0 (one per CPU) or more", threads);
+    if (threads < 0 || threads > SB_MAX_THREADS)
+        return sb_fail(SAMEBITS_ERR_PARAM, "threads is %d, want 0 (one per CPU) to %d", threads, SB_MAX_THREADS);
     context->options.threads = threads ? threads : cpu_count();
     return SAMEBITS_OK;
 }

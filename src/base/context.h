@@ -6,6 +6,10 @@
 
 #include "base/base.h"
 
+/* More workers than any machine of today has CPUs; thread libraries end the process when they cannot start
+ * as many as they are asked for. */
+#define SB_MAX_THREADS 1024
+
 struct samebits_context {
     samebits_options options; /* allocator filled in, threads resolved */
     unsigned cpu;             /* SB_CPU_* flags that rows may use */
@@ -17,7 +21,7 @@ struct samebits_context {
 void *sb_alloc(const samebits_context *context, size_t size);
 void sb_free(const samebits_context *context, void *ptr, size_t size);
 
-void sb_log(const samebits_context *context, samebits_log_level level, const char *format, ...)
+void sb_log_line(const samebits_context *context, samebits_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif
