@@ -86,7 +86,7 @@ static samebits_status fill_strides(const DLTensor *t, const char *name, sb_view
     return SAMEBITS_OK;
 }
 
-static samebits_status measure(const char *name, sb_view *v)
+static samebits_status measure(const char *name, int strided, sb_view *v)
 {
     int64_t last = 0, bytes;
     v->count = 1;
@@ -99,7 +99,8 @@ static samebits_status measure(const char *name, sb_view *v)
             return sb_fail(SAMEBITS_ERR_STRIDE, "%s: the stride of dimension %d overflows", name, i);
     }
     if (__builtin_mul_overflow(last, dtypes[v->dtype].size, &bytes) || bytes > INT64_MAX / 4)
-        return sb_fail(SAMEBITS_ERR_OVERFLOW, "%s spans too many bytes for the address space", name);
+        return sb_fail(strided ? SAMEBITS_ERR_STRIDE : SAMEBITS_ERR_OVERFLOW,
+                       "%s spans too many bytes for the address space%s", name, strided ? ": check its strides" : "");
     v->extent = v->count ? (size_t)bytes + (size_t)dtypes[v->dtype].size : 0;
     return SAMEBITS_OK;
 }
@@ -115,7 +116,7 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
             return sb_fail(SAMEBITS_ERR_SHAPE, "%s has size %lld in dimension %d; want 0 or more", name,
                            (long long)v->shape[i], i);
     }
-    if ((status = fill_strides(t, name, v)) || (status = measure(name, v))) return status;
+    if ((status = fill_strides(t, name, v)) || (status = measure(name, t->strides != NULL, v))) return status;
     if (v->count && !t->data) return sb_fail(SAMEBITS_ERR_NULL, "%s.data is NULL", name);
     v->data = t->data ? (char *)t->data + t->byte_offset : NULL;
     if (v->count && (uintptr_t)v->data % (uintptr_t)dtypes[v->dtype].size)
@@ -153,10 +154,37 @@ static int same_layout(const sb_view *a, const sb_view *b)
     return 1;
 }
 
+/* Bytes that a view spans within a period, when all its strides of whole periods are left out. */
+static int64_t span_in(const sb_view *v, int64_t period)
+{
+    const int64_t size = dtypes[v->dtype].size;
+    int64_t span = size;
+    for (int i = 0; i < v->ndim; i++)
+        if (v->shape[i] > 1 && v->stride[i] * size % period) span += (v->shape[i] - 1) * v->stride[i] * size;
+    return span;
+}
+
+/* Whether the views are slices of one buffer side by side, such as columns of the same rows: with a stride of
+ * out as the period, both stay in parts of it that do not meet. */
+static int interleaved(const sb_view *out, const sb_view *in)
+{
+    for (int i = 0; i < out->ndim; i++) {
+        const int64_t period = out->stride[i] * dtypes[out->dtype].size;
+        if (out->shape[i] < 2 || period < 1) continue;
+        const int64_t a = span_in(out, period), b = span_in(in, period);
+        if (a > period || b > period) continue;
+        int64_t between = (int64_t)((uintptr_t)in->data - (uintptr_t)out->data) % period;
+        if (between < 0) between += period;
+        if (between >= a && between + b <= period) return 1;
+    }
+    return 0;
+}
+
 samebits_status sb_check_overlap(const sb_view *out, const sb_view *in, const char *name, int same_ok)
 {
     const uintptr_t o = (uintptr_t)out->data, i = (uintptr_t)in->data;
     if (!out->extent || !in->extent || o >= i + in->extent || i >= o + out->extent) return SAMEBITS_OK;
+    if (interleaved(out, in)) return SAMEBITS_OK;
     if (same_ok && same_layout(out, in)) return SAMEBITS_OK;
     return sb_fail(SAMEBITS_ERR_OVERLAP, "out shares memory with %s: give it memory of its own", name);
 }
