@@ -1,0 +1,301 @@
+/* matmul, linear, addmm and linear_prepared: bad input, edge sizes, special values. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "api.h"
+
+static samebits_status call_matmul(op_case *c) { return samebits_matmul(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]); }
+static samebits_status call_linear(op_case *c) { return samebits_linear(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]); }
+static samebits_status call_addmm(op_case *c)
+{
+    return samebits_addmm(c->context, c->pointer[0], c->pointer[1], c->pointer[2], 0.5f, 2.0f, c->pointer[3]);
+}
+static samebits_status call_prepared(op_case *c)
+{
+    return samebits_linear_prepared(c->context, c->pointer[0], c->user, SAMEBITS_ORDER_PORTABLE_1, NULL, c->pointer[1]);
+}
+
+static samebits_status call_epilogue(op_case *c)
+{
+    samebits_epilogue e;
+    samebits_epilogue_default(&e);
+    e.alpha = 0.5f;
+    e.beta = 2.0f;
+    e.c = c->pointer[3];
+    e.bias = c->pointer[4];
+    return samebits_matmul(c->context, c->pointer[0], c->pointer[1], &e, c->pointer[2]);
+}
+
+static op_case matmul_case(test_dtype dtype, test_dtype out_dtype)
+{
+    test_rng rng = {7};
+    op_case c = {.context = api_context, .call = call_matmul};
+    op_add(&c, "a", TENSOR(dtype, 5, 37), 2, 8, 0);
+    op_add(&c, "b", TENSOR(dtype, 37, 21), 2, 8, 0);
+    op_add(&c, "out", TENSOR(out_dtype, 5, 21), 2, 8, OP_OUT);
+    test_random(c.argument[0].tensor, &rng);
+    test_random(c.argument[1].tensor, &rng);
+    return c;
+}
+
+static void test_matmul_errors(void **state)
+{
+    (void)state;
+    static const test_dtype dtypes[] = {TEST_F32, TEST_F16, TEST_BF16};
+    for (int i = 0; i < 3; i++) {
+        op_case c = matmul_case(dtypes[i], dtypes[i]);
+        op_check_errors(&c);
+        c = matmul_case(dtypes[i], TEST_F32);
+        op_check_errors(&c);
+        op_check_memory(&c, 1);
+        op_check_memory(&c, 3);
+    }
+}
+
+static void test_matmul_batch_errors(void **state)
+{
+    (void)state;
+    test_rng rng = {8};
+    op_case c = {.context = api_context, .call = call_matmul};
+    op_add(&c, "a", TENSOR(TEST_F32, 3, 2, 5, 9), 2, 8, 0);
+    op_add(&c, "b", TENSOR(TEST_F32, 3, 2, 9, 4), 2, 8, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 3, 2, 5, 4), 2, 8, OP_OUT);
+    test_random(c.argument[0].tensor, &rng);
+    test_random(c.argument[1].tensor, &rng);
+    op_check_errors(&c);
+    op_check_memory(&c, 2);
+}
+
+static void test_epilogue_errors(void **state)
+{
+    (void)state;
+    test_rng rng = {9};
+    op_case c = matmul_case(TEST_F32, TEST_F32);
+    c.call = call_epilogue;
+    op_add(&c, "c", TENSOR(TEST_F16, 5, 21), 0, 8, OP_OPTIONAL);
+    op_add(&c, "bias", TENSOR(TEST_BF16, 21), 1, 1, OP_OPTIONAL);
+    test_random(c.argument[3].tensor, &rng);
+    test_random(c.argument[4].tensor, &rng);
+    op_check_errors(&c);
+    op_check_memory(&c, 2);
+}
+
+static void test_bad_epilogue(void **state)
+{
+    (void)state;
+    op_case c = matmul_case(TEST_F32, TEST_F32);
+    samebits_epilogue e;
+    c.user = &e;
+    samebits_epilogue_default(&e);
+    e.struct_size -= 1;
+    op_expect(&c, SAMEBITS_ERR_PARAM, "struct_size", "one byte short");
+    memset(&e, 0, sizeof e);
+    op_expect(&c, SAMEBITS_ERR_PARAM, "struct_size", "zeros");
+    samebits_epilogue_default(&e);
+    e.activation = SAMEBITS_ACTIVATION_COUNT;
+    op_expect(&c, SAMEBITS_ERR_PARAM, "activation", "one past the last");
+    e.activation = (samebits_activation)-1;
+    op_expect(&c, SAMEBITS_ERR_PARAM, "activation", "-1");
+    samebits_epilogue_default(NULL);
+}
+
+static void test_dtype_mix(void **state)
+{
+    (void)state;
+    op_case c = matmul_case(TEST_F16, TEST_F16);
+    c.pointer[1] = &TENSOR(TEST_BF16, 37, 21)->dl;
+    op_expect(&c, SAMEBITS_ERR_DTYPE, "b", "bf16 beside f16");
+    c = matmul_case(TEST_F32, TEST_F32);
+    c.pointer[2] = &TENSOR(TEST_F16, 5, 21)->dl;
+    op_expect(&c, SAMEBITS_ERR_DTYPE, "out", "f16 from f32");
+    c = matmul_case(TEST_F16, TEST_F16);
+    c.pointer[2] = &TENSOR(TEST_BF16, 5, 21)->dl;
+    op_expect(&c, SAMEBITS_ERR_DTYPE, "out", "bf16 from f16");
+}
+
+static void test_linear_errors(void **state)
+{
+    (void)state;
+    test_rng rng = {10};
+    op_case c = {.context = api_context, .call = call_linear};
+    op_add(&c, "x", TENSOR(TEST_BF16, 2, 5, 33), 1, 8, 0);
+    op_add(&c, "w", TENSOR(TEST_BF16, 21, 33), 2, 2, 0);
+    op_add(&c, "out", TENSOR(TEST_BF16, 2, 5, 21), 1, 8, OP_OUT);
+    test_random(c.argument[0].tensor, &rng);
+    test_random(c.argument[1].tensor, &rng);
+    op_check_errors(&c);
+    op_check_memory(&c, 2);
+}
+
+static void test_addmm_errors(void **state)
+{
+    (void)state;
+    test_rng rng = {11};
+    op_case c = {.context = api_context, .call = call_addmm};
+    op_add(&c, "c", TENSOR(TEST_F32, 5, 6), 0, 8, OP_IN_PLACE);
+    op_add(&c, "a", TENSOR(TEST_F32, 5, 33), 2, 8, 0);
+    op_add(&c, "b", TENSOR(TEST_F32, 33, 6), 2, 8, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 5, 6), 2, 8, OP_OUT);
+    for (int i = 0; i < 3; i++) test_random(c.argument[i].tensor, &rng);
+    op_check_errors(&c);
+    op_check_memory(&c, 2);
+}
+
+static void test_prepared_errors(void **state)
+{
+    (void)state;
+    test_rng rng = {12};
+    test_tensor *w = TENSOR(TEST_F16, 21, 33);
+    test_random(w, &rng);
+    samebits_weights *weights;
+    assert_ok(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_F16, NULL, &weights));
+    op_case c = {.context = api_context, .call = call_prepared, .user = weights};
+    op_add(&c, "x", TENSOR(TEST_F32, 2, 5, 33), 1, 8, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 2, 5, 21), 1, 8, OP_OUT);
+    test_random(c.argument[0].tensor, &rng);
+    op_check_errors(&c);
+    op_check_memory(&c, 2);
+    DLTensor *x = c.pointer[0], *out = c.pointer[1];
+    assert_fails(samebits_linear_prepared(api_context, x, NULL, SAMEBITS_ORDER_PORTABLE_1, NULL, out), SAMEBITS_ERR_NULL,
+                 "weights");
+    assert_fails(samebits_linear_prepared(api_context, x, weights, (samebits_order)0, NULL, out), SAMEBITS_ERR_ORDER,
+                 "order");
+    assert_fails(samebits_linear_prepared(api_context, x, weights, (samebits_order)77, NULL, out), SAMEBITS_ERR_ORDER,
+                 "order");
+    assert_fails(samebits_linear_prepared(api_context, x, weights, SAMEBITS_ORDER_INT8_1, NULL, out), SAMEBITS_ERR_ORDER,
+                 "f16");
+    samebits_weights_destroy(&weights);
+}
+
+/* M, N or K of 0. */
+static void test_empty(void **state)
+{
+    (void)state;
+    static const int64_t sizes[][3] = {{0, 5, 7}, {5, 0, 7}, {0, 0, 7}, {0, 5, 0}, {0, 0, 0}, {5, 0, 0}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t m = sizes[i][0], n = sizes[i][1], k = sizes[i][2];
+        test_tensor *a = TENSOR(TEST_F32, m, k), *b = TENSOR(TEST_F32, k, n), *out = TENSOR(TEST_F32, m, n);
+        out->dl.data = NULL; /* an empty tensor may have no memory */
+        if (!m || !k) a->dl.data = NULL;
+        if (!k || !n) b->dl.data = NULL;
+        assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &out->dl));
+    }
+    test_tensor *a = TENSOR(TEST_F32, 0, 3, 4), *b = TENSOR(TEST_F32, 0, 4, 2), *out = TENSOR(TEST_F32, 0, 3, 2);
+    assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &out->dl));
+    b = TENSOR(TEST_F32, 1, 4, 2);
+    assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &out->dl));
+}
+
+/* K = 0: the sum is +0, and the epilogue alone decides. */
+static void test_no_depth(void **state)
+{
+    (void)state;
+    test_tensor *a = TENSOR(TEST_F32, 3, 0), *b = TENSOR(TEST_F32, 0, 4), *out = TENSOR(TEST_F32, 3, 4);
+    test_tensor *bias = TENSOR(TEST_F32, 4), *c = TENSOR(TEST_F32, 3, 4);
+    assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &out->dl));
+    const float zero = 0.0f;
+    for (int i = 0; i < 12; i++) assert_memory_equal(test_at(out, i), &zero, 4);
+    samebits_epilogue e;
+    samebits_epilogue_default(&e);
+    e.beta = 2.0f;
+    e.c = &c->dl;
+    e.bias = &bias->dl;
+    for (int i = 0; i < 4; i++) test_set(bias, i, (float)i);
+    for (int i = 0; i < 12; i++) test_set(c, i, (float)(10 * i));
+    assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, &e, &out->dl));
+    for (int i = 0; i < 12; i++) assert_true(test_get(out, i) == (float)(20 * i + i % 4));
+}
+
+/* NaN and Inf stay in the row that they are in, and a stored NaN is canonical. */
+static void test_special_rows(void **state)
+{
+    (void)state;
+    static const test_dtype dtypes[] = {TEST_F32, TEST_F16, TEST_BF16};
+    static const uint32_t canonical[] = {0x7FC00000u, 0x7E00u, 0x7FC0u};
+    for (int d = 0; d < 3; d++) {
+        test_rng rng = {13};
+        test_tensor *a = TENSOR(dtypes[d], 9, 300), *b = TENSOR(dtypes[d], 300, 17);
+        test_tensor *clean = TENSOR(dtypes[d], 9, 17), *out = TENSOR(dtypes[d], 9, 17);
+        test_random_small(a, &rng);
+        test_random_small(b, &rng);
+        assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &clean->dl));
+        test_set(a, 2 * 300 + 299, NAN);
+        test_set(a, 5 * 300, INFINITY);
+        test_set(a, 8 * 300 + 17, -INFINITY);
+        test_set(a, 8 * 300 + 270, INFINITY);
+        assert_ok(samebits_matmul(api_context, &a->dl, &b->dl, NULL, &out->dl));
+        const size_t size = test_dtype_size(dtypes[d]);
+        for (int64_t i = 0; i < 9 * 17; i++) {
+            const int64_t row = i / 17;
+            if (row == 2) assert_memory_equal(test_at(out, i), &canonical[d], size);
+            if (row == 5 || row == 8) assert_false(isfinite(test_get(out, i)));
+            if (row == 8 && isnan(test_get(out, i))) assert_memory_equal(test_at(out, i), &canonical[d], size);
+            if (row != 2 && row != 5 && row != 8) assert_memory_equal(test_at(out, i), test_at(clean, i), size);
+        }
+    }
+}
+
+/* Sizes that no memory holds, through stride-0 views: named errors. */
+static void test_huge_views(void **state)
+{
+    (void)state;
+    const int64_t huge = (int64_t)1 << 60;
+    test_tensor *one = TENSOR(TEST_F32, 1, 1), *out = TENSOR(TEST_F32, 1, 1), *wide = TENSOR(TEST_F32, 1, 16);
+    int64_t zero[2] = {0, 0}, row[2] = {1, huge}, column[2] = {huge, 1}, block[2] = {huge, 16};
+    DLTensor a = one->dl, b = one->dl;
+    a.shape = row;
+    b.shape = column;
+    a.strides = b.strides = zero;
+    test_save(out);
+    const samebits_status status = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
+    assert_true(status == SAMEBITS_ERR_MEMORY || status == SAMEBITS_ERR_OVERFLOW);
+    assert_true(test_unchanged(out));
+    b.shape = block;
+    test_save(wide);
+    const samebits_status wider = samebits_matmul(api_context, &a, &b, NULL, &wide->dl);
+    assert_true(wider == SAMEBITS_ERR_MEMORY || wider == SAMEBITS_ERR_OVERFLOW);
+    assert_true(test_unchanged(wide));
+    for (int shift = 40; shift < 63; shift++) {
+        row[1] = column[0] = (int64_t)1 << shift;
+        b.shape = column;
+        const samebits_status s = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
+        assert_true(s == SAMEBITS_ERR_MEMORY || s == SAMEBITS_ERR_OVERFLOW);
+    }
+    assert_true(test_unchanged(out));
+}
+
+/* Slices of one buffer that share no element do not overlap. */
+static void test_interleaved_slices(void **state)
+{
+    (void)state;
+    test_rng rng = {14};
+    test_tensor *buffer = TENSOR(TEST_F32, 6, 40), *b = TENSOR(TEST_F32, 8, 5), *want = TENSOR(TEST_F32, 6, 5);
+    test_random(buffer, &rng);
+    test_random(b, &rng);
+    int64_t x_shape[2] = {6, 8}, out_shape[2] = {6, 5}, strides[2] = {40, 1};
+    DLTensor x = buffer->dl, out = buffer->dl;
+    x.shape = x_shape;
+    out.shape = out_shape;
+    x.strides = out.strides = strides;
+    out.byte_offset = 8 * 4;
+    assert_ok(samebits_matmul(api_context, &x, &b->dl, NULL, &want->dl));
+    assert_ok(samebits_matmul(api_context, &x, &b->dl, NULL, &out));
+    for (int64_t i = 0; i < 30; i++)
+        assert_memory_equal(test_at(want, i), (float *)test_at(buffer, i / 5 * 40 + 8) + i % 5, 4);
+    out.byte_offset = 7 * 4; /* one column too far left */
+    assert_fails(samebits_matmul(api_context, &x, &b->dl, NULL, &out), SAMEBITS_ERR_OVERLAP, "a");
+    out.byte_offset = 36 * 4; /* wraps into the next row's first column */
+    assert_fails(samebits_matmul(api_context, &x, &b->dl, NULL, &out), SAMEBITS_ERR_OVERLAP, "a");
+}
+
+int api_matmul_tests(void)
+{
+    static const struct CMUnitTest tests[] = {
+        API_TEST(test_matmul_errors), API_TEST(test_matmul_batch_errors), API_TEST(test_epilogue_errors),
+        API_TEST(test_bad_epilogue),  API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
+        API_TEST(test_addmm_errors),  API_TEST(test_prepared_errors),     API_TEST(test_empty),
+        API_TEST(test_no_depth),      API_TEST(test_special_rows),        API_TEST(test_huge_views),
+        API_TEST(test_interleaved_slices),
+    };
+    return API_RUN(tests);
+}
