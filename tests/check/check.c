@@ -102,6 +102,7 @@ int main(void)
     sb_fpenv_enter();
     check_matmul();
     check_matmul_quantized();
+    check_norm();
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed != 0;
 }

@@ -34,5 +34,6 @@ void check_true(const char *what, int ok);
 /* The checks. */
 void check_matmul(void);
 void check_matmul_quantized(void);
+void check_norm(void);
 
 #endif

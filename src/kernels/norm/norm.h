@@ -1,0 +1,44 @@
+/* Kernels of rms_norm and layer_norm.
+ *
+ * Shapes: out (rows, n) from x (rows, n); weight and bias NULL or (n).
+ * Order:  portable-1, spec/ops/norm.md: sums as in order/sum.h, a row at a time.
+ * Memory: the caller's; kernels allocate nothing. The elements of a row are contiguous; out may be x.
+ * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
+#ifndef SB_NORM_H
+#define SB_NORM_H
+
+#include <samebits/weights.h>
+
+#include "base/cpu.h"
+
+typedef struct sb_norm_args {
+    int64_t rows, n; /* n > 0 */
+    const void *x;
+    void *out;
+    samebits_format x_format, out_format; /* F32, F16 or BF16; out F32 or as x */
+    int64_t x_stride, out_stride;         /* from row to row, elements */
+    const float *weight, *bias;
+    float eps;
+    int centered; /* layer_norm: subtract the mean */
+} sb_norm_args;
+
+typedef void sb_norm_fn(const sb_norm_args *args);
+
+/* A row of the table norm.inc. Rows of one order give the same bits. */
+typedef struct sb_norm_row {
+    const char *name;
+    sb_norm_fn *fn;
+    samebits_order order;
+    unsigned cpu; /* SB_CPU_* flags it needs */
+} sb_norm_row;
+
+#define SB_NORM_ROW(symbol, order, cpu) sb_norm_fn symbol;
+#include "kernels/norm/norm.inc"
+#undef SB_NORM_ROW
+
+/* All rows, the reference first; *count gets their number. */
+const sb_norm_row *sb_norm_rows(int *count);
+/* The best row on a CPU with these flags. */
+const sb_norm_row *sb_norm_select(unsigned cpu);
+
+#endif
