@@ -1,0 +1,32 @@
+#include "kernels/attention/attention.h"
+
+static const sb_attention_row table[] = {
+#define SB_ATTENTION_ROW(isa, order, cpu)                                                                \
+    {"sb_attention_" #isa, order, cpu, sb_attention_dots_##isa, sb_attention_score_##isa,                \
+     sb_attention_values_##isa, sb_attention_finish_##isa},
+#include "kernels/attention/attention.inc"
+#undef SB_ATTENTION_ROW
+};
+
+const sb_attention_row *sb_attention_rows(int *count)
+{
+    *count = (int)(sizeof table / sizeof *table);
+    return table;
+}
+
+const sb_attention_row *sb_attention_select(unsigned cpu)
+{
+    const sb_attention_row *best = table;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if ((table[i].cpu & ~cpu) == 0) best = &table[i];
+    return best;
+}
+
+size_t sb_attention_scratch(int64_t k_width, int64_t v_width)
+{
+    const int64_t k = sb_round_up(k_width, SB_ATTENTION_PAD), v = sb_round_up(v_width, SB_ATTENTION_PAD);
+    /* dots: a block of K and four rows, or one of V, as f32. values: a block twice and four rows of sums. */
+    const int64_t dots = (k * SB_ATTENTION_BLOCK + 4 * SB_MAX(k, v)) * 4;
+    const int64_t values = v * SB_ATTENTION_BLOCK * 8 + 4 * v * 8;
+    return (size_t)SB_MAX(dots, values);
+}
