@@ -1,0 +1,43 @@
+/* The orders again, in plain C and from the spec alone: a second implementation that verify holds the
+ * library against, and in which --self-test plants its faults. */
+#ifndef PLAIN_H
+#define PLAIN_H
+
+#include "op.h"
+
+/* How a call is made; no part of it may move a bit. */
+typedef struct setting {
+    samebits_cpu cpu;
+    int threads;
+} setting;
+
+/* Deviations that --self-test plants (fault.c says which check must see each). */
+typedef enum fault_id {
+    FAULT_NONE,
+    FAULT_CHUNK,     /* a chunk of 128 terms, not 256 */
+    FAULT_SWAP,      /* above the scalar level, the last two chunks change places */
+    FAULT_ONE_ROW,   /* a single row is summed in eight lanes */
+    FAULT_TAIL_ROWS, /* the rows past the last group of four too */
+    FAULT_SPLIT,     /* K is split by the number of threads */
+    FAULT_LEAK,      /* the last term comes from the next row */
+    FAULT_FLUSH,     /* the host's flush-to-zero is left on */
+    FAULT_STRIDED,   /* a strided row is summed in eight lanes */
+    FAULT_TRUNCATE,  /* above the scalar level, 16-bit outputs are cut, not rounded */
+    FAULT_COUNT
+} fault_id;
+
+struct plain_call {
+    const problem *p;
+    setting how;
+    fault_id fault;
+    const tensor *x; /* (M, K) */
+    tensor *out;     /* (M, N) */
+};
+
+void plain_product(const plain_call *call);
+
+/* FP control of this thread: whether subnormals are flushed, on entry and in results. */
+void host_flush(int on);
+int host_flushes(void);
+
+#endif
