@@ -35,5 +35,6 @@ void check_true(const char *what, int ok);
 void check_matmul(void);
 void check_matmul_quantized(void);
 void check_norm(void);
+void check_attention(void);
 
 #endif
