@@ -3,9 +3,11 @@
 #include "error.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +26,8 @@ void child_send(cJSON *message)
 
 static void child_main(int pipe_end, child_body body, void *argument)
 {
+    /* A parent that is interrupted or killed leaves no minutes of work behind. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     to_parent = fdopen(pipe_end, "w");
     /* Libraries that print must not end up inside the table or the JSON. */
     if (!to_parent || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) _exit(EXIT_TROUBLE);

@@ -16,7 +16,7 @@ enum { BATCH_TOKENS = 2048 };
 
 /* ggml's log callback has one user pointer per process, and there is one engine per process. */
 static struct {
-    char complaint[512]; /* the last warning or error: why a load failed */
+    char complaint[512]; /* the first error since it was cleared: later ones only say that something failed */
     char banner[512];
     char *trace;
     size_t trace_length, trace_size;
@@ -46,7 +46,8 @@ static void append_trace(const char *text)
 static void on_log(enum ggml_log_level level, const char *text, void *user)
 {
     (void)user;
-    if (level == GGML_LOG_LEVEL_ERROR && strlen(text) > 1) copy_line(logged.complaint, sizeof logged.complaint, text);
+    if (level == GGML_LOG_LEVEL_ERROR && !logged.complaint[0] && strlen(text) > 1)
+        copy_line(logged.complaint, sizeof logged.complaint, text);
     /* The first line that the plugin signs is its banner; ggml's own "loaded ... backend from" is not. */
     if (!logged.banner[0] && strncasecmp(text, "samebits", 8) == 0)
         copy_line(logged.banner, sizeof logged.banner, text);
@@ -99,13 +100,16 @@ static void list_devices(char *text, size_t size)
 
 static int open_backends(const struct engine_options *options, bool *plain_weights)
 {
-    if (options->plugin && access(options->plugin, R_OK))
+    /* dlopen looks for a bare file name elsewhere than in the working folder. */
+    char *plugin = options->plugin ? realpath(options->plugin, NULL) : NULL;
+    if (options->plugin && !plugin)
         return fail("cannot read the plugin %s: %s; build it or pass --plugin libggml-samebits.so", options->plugin,
                     strerror(errno));
-    if (options->plugin)
-        setenv("GGML_BACKEND_PATH", options->plugin, 1);
+    if (plugin)
+        setenv("GGML_BACKEND_PATH", plugin, 1);
     else
         unsetenv("GGML_BACKEND_PATH");
+    free(plugin);
     if (options->trace) setenv("GGML_SCHED_DEBUG", "2", 1);
     logged.tracing = options->trace;
     llama_log_set(on_log, NULL);
@@ -145,6 +149,7 @@ int engine_open(struct engine *engine, const struct engine_options *options)
     params.devices = no_gpus;
     params.n_gpu_layers = 0;
     params.use_extra_bufts = !plain_weights;
+    logged.complaint[0] = 0;
     engine->model = llama_model_load_from_file(options->model, params);
     if (!engine->model) return fail("llama.cpp cannot load %s: %s", options->model, logged.complaint);
     engine->vocab = llama_model_get_vocab(engine->model);

@@ -88,7 +88,7 @@ int plot_write(const struct suite *suite, const char *path)
     for (int i = 0; i < scenario_count; i++) rows += suite->chosen[i] && !scenarios[i].base;
     const int bottom = TOP + rows * ROW;
     FILE *file = fopen(path, "w");
-    if (!file) return fail("cannot write %s: %s; name a file in a folder that exists", path, strerror(errno));
+    if (!file) return fail("cannot write %s: %s; name another file", path, strerror(errno));
     fprintf(file,
             "<svg xmlns='http://www.w3.org/2000/svg' width='%d' height='%d' font-family='sans-serif' "
             "font-size='12'>\n<rect width='100%%' height='100%%' fill='white'/>\n",

@@ -35,8 +35,6 @@ const struct scenario scenarios[] = {
     {"chunks of 7", .chunk = 7, .brief = true},
     {"cache hit: all but last, then last", .chunk = CHUNK_ALL_BUT_LAST, .brief = true},
     {"4 slots", .slots = 4, .company = COMPANY_TOGETHER},
-    {"4 slots, ours second", .slots = 4, .slot = 1, .company = COMPANY_TOGETHER},
-    {"4 slots, ours third", .slots = 4, .slot = 2, .company = COMPANY_TOGETHER},
     {"4 slots, ours fourth", .slots = 4, .slot = 3, .company = COMPANY_TOGETHER},
     {"4 slots, unified KV", .slots = 4, .unified = true, .company = COMPANY_TOGETHER},
     {"4 slots, unified KV, ours second", .slots = 4, .slot = 1, .unified = true, .company = COMPANY_TOGETHER},

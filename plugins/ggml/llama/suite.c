@@ -9,6 +9,9 @@
 #include "speculate.h"
 #include "text.h"
 
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SPECULATION_THREADS = 2, STOCK_PROMPTS = 4 };
+enum { SPECULATION_THREADS = 2, STOCK_PROMPTS = 3 };
 
 const char *const engine_names[ENGINES] = {"stock", "samebits"};
 
@@ -259,10 +262,34 @@ int suite_run(struct suite *suite, const struct options *options)
     return status;
 }
 
+/* Said before minutes are spent, and without touching a file that may be there already. */
+static int check_plot_folder(const char *path)
+{
+    char folder[PATH_MAX];
+    if (snprintf(folder, sizeof folder, "%s", path) >= (int)sizeof folder || access(dirname(folder), W_OK))
+        return fail("cannot write %s: %s; name a file in a folder that exists", path, strerror(errno));
+    return 0;
+}
+
+static enum exit_code verdict(const struct suite *suite)
+{
+    const struct suite_engine *ours = &suite->engines[SAMEBITS];
+    if (ours->moved_scenarios) return EXIT_MOVED;
+    if (ours->failed || suite->engines[STOCK].failed) {
+        fprintf(stderr, "samebits-llama: some scenarios failed; their notes say why\n");
+        return EXIT_TROUBLE;
+    }
+    if (ours->ran && ours->compared == 0) {
+        fprintf(stderr, "samebits-llama: nothing was compared; choose other --scenarios\n");
+        return EXIT_TROUBLE;
+    }
+    return EXIT_HELD;
+}
+
 int suite_main(const struct options *options)
 {
     struct suite suite;
-    if (suite_run(&suite, options)) {
+    if ((options->plot && check_plot_folder(options->plot)) || suite_run(&suite, options)) {
         fprintf(stderr, "samebits-llama: %s\n", failure());
         return EXIT_TROUBLE;
     }
@@ -274,7 +301,5 @@ int suite_main(const struct options *options)
         fprintf(stderr, "samebits-llama: %s\n", failure());
         return EXIT_TROUBLE;
     }
-    const struct suite_engine *ours = &suite.engines[SAMEBITS];
-    if (ours->moved_scenarios) return EXIT_MOVED;
-    return ours->failed || suite.engines[STOCK].failed ? EXIT_TROUBLE : EXIT_HELD;
+    return verdict(&suite);
 }
