@@ -20,7 +20,7 @@ build_core() {
 # Everything of the release, with the plugin against llama.cpp's headers.
 build_release() {
     need_llama_source
-    build release -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include"
+    build release -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include;$LLAMA_SOURCE/ggml/src"
 }
 
 # samebits-llama links to llama.cpp's libraries, so it is a project of its own.
