@@ -61,6 +61,10 @@ SAMEBITS_API void samebits_weights_destroy(samebits_weights **weights);
 SAMEBITS_API samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows,
                                                       size_t row_stride);
 
+/* The same for rows [first, first + count). Errors: also PARAM (rows that do not exist). */
+SAMEBITS_API samebits_status samebits_weights_restore_rows(const samebits_weights *weights, int64_t first,
+                                                           int64_t count, void *rows, size_t row_stride);
+
 SAMEBITS_API int64_t samebits_weights_rows(const samebits_weights *weights);  /* N */
 SAMEBITS_API int64_t samebits_weights_depth(const samebits_weights *weights); /* K */
 SAMEBITS_API samebits_format samebits_weights_format(const samebits_weights *weights);

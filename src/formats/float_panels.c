@@ -24,14 +24,14 @@ void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out)
 #define UNPACK(type)                                                                        \
     do {                                                                                    \
         const type *src = in;                                                               \
-        for (int64_t c = 0; c < SB_PANEL && panel * SB_PANEL + c < n; c++) {                \
-            char *row = (char *)rows + (panel * SB_PANEL + c) * row_stride_bytes;           \
+        for (int c = 0; c < count; c++) {                                                   \
+            char *row = (char *)rows + c * row_stride_bytes;                                \
             for (int64_t i = 0; i < k; i++)                                                 \
-                memcpy(row + i * (int64_t)sizeof(type), &src[i * SB_PANEL + c], sizeof(type)); \
+                memcpy(row + i * (int64_t)sizeof(type), &src[i * SB_PANEL + column + c], sizeof(type)); \
         }                                                                                   \
     } while (0)
 
-void sb_unpack_panel_float(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                            int64_t row_stride_bytes)
 {
     if (format == SAMEBITS_FORMAT_F32)

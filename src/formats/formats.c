@@ -27,11 +27,11 @@ void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
         sb_pack_panel_gguf(rows, panel, out);
 }
 
-void sb_unpack_panel(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+void sb_unpack_panel(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                      int64_t row_stride_bytes)
 {
     if (sb_format_is_float(format))
-        sb_unpack_panel_float(format, n, k, panel, in, rows, row_stride_bytes);
+        sb_unpack_panel_float(format, k, in, column, count, rows, row_stride_bytes);
     else
-        sb_unpack_panel_gguf(format, n, k, panel, in, rows, row_stride_bytes);
+        sb_unpack_panel_gguf(format, k, in, column, count, rows, row_stride_bytes);
 }

@@ -52,16 +52,16 @@ SB_INLINE int64_t sb_panel_size(samebits_format format, int64_t k)
 
 /* Packs columns [16 * panel, 16 * panel + 16) of the rows. */
 void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out);
-/* The reverse, for columns below N: byte for byte what was packed. */
-void sb_unpack_panel(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+/* The reverse, for `count` columns of a panel from `column`: byte for byte what was packed. */
+void sb_unpack_panel(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                      int64_t row_stride_bytes);
 
 /* One file a family of formats; called by the two functions above. */
 void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out);
-void sb_unpack_panel_float(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                            int64_t row_stride_bytes);
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
-void sb_unpack_panel_gguf(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes);
 
 #endif

@@ -227,15 +227,15 @@ void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)
     }
 }
 
-void sb_unpack_panel_gguf(samebits_format format, int64_t n, int64_t k, int64_t panel, const void *in, void *rows,
+void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes)
 {
     const sb_format *f = sb_format_info(format);
     sb_gguf_block block;
-    for (int c = 0; c < SB_PANEL && panel * SB_PANEL + c < n; c++) {
-        uint8_t *row = (uint8_t *)rows + (panel * SB_PANEL + c) * row_stride_bytes;
+    for (int c = 0; c < count; c++) {
+        uint8_t *row = (uint8_t *)rows + c * row_stride_bytes;
         for (int64_t i = 0; i < k / f->block; i++) {
-            sb_gguf_get(format, in, k, i, c, &block);
+            sb_gguf_get(format, in, k, i, column + c, &block);
             write_block(format, &block, row + i * f->block_bytes);
         }
     }

@@ -129,16 +129,29 @@ void samebits_weights_destroy(samebits_weights **weights)
 
 samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows, size_t row_stride)
 {
+    return samebits_weights_restore_rows(weights, 0, samebits_weights_rows(weights), rows, row_stride);
+}
+
+samebits_status samebits_weights_restore_rows(const samebits_weights *weights, int64_t first, int64_t count, void *rows,
+                                              size_t row_stride)
+{
     if (!weights || !rows) return sb_fail(SAMEBITS_ERR_NULL, "%s is NULL", weights ? "rows" : "weights");
     size_t row_size;
     const samebits_status status = samebits_format_row_size(weights->format, weights->k, &row_size);
     if (status) return status;
     if (row_stride < row_size)
         return sb_fail(SAMEBITS_ERR_PARAM, "row_stride is %zu, want at least a row's %zu bytes", row_stride, row_size);
+    if (first < 0 || count < 0 || count > weights->n || first > weights->n - count)
+        return sb_fail(SAMEBITS_ERR_PARAM, "rows %lld to %lld are asked for, and there are %lld", (long long)first,
+                       (long long)first + (long long)count, (long long)weights->n);
     const int64_t panel_size = sb_panel_size(weights->format, weights->k);
-    for (int64_t p = 0; p < sb_panels(weights->n); p++)
-        sb_unpack_panel(weights->format, weights->n, weights->k, p, weights->panels + p * panel_size, rows,
-                        (int64_t)row_stride);
+    for (int64_t done = 0; done < count;) {
+        const int64_t row = first + done;
+        const int column = (int)(row % SB_PANEL), columns = (int)SB_MIN(SB_PANEL - column, count - done);
+        sb_unpack_panel(weights->format, weights->k, weights->panels + row / SB_PANEL * panel_size, column, columns,
+                        (char *)rows + done * (int64_t)row_stride, (int64_t)row_stride);
+        done += columns;
+    }
     return SAMEBITS_OK;
 }
 
