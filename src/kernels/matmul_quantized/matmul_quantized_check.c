@@ -118,7 +118,9 @@ static void check_round_trip(samebits_format format, check_rng *rng)
             for (int64_t i = 0; i < n; i++) check_bytes(rng, want + i * stride, size);
             const sb_rows rows = {.format = format, .data = want, .n = n, .k = k, .row_stride = stride};
             for (int64_t p = 0; p < sb_panels(n); p++) sb_pack_panel(&rows, p, w + p * panel_size);
-            for (int64_t p = 0; p < sb_panels(n); p++) sb_unpack_panel(format, n, k, p, w + p * panel_size, have, stride);
+            for (int64_t p = 0; p < sb_panels(n); p++)
+                sb_unpack_panel(format, k, w + p * panel_size, 0, (int)SB_MIN(SB_PANEL, n - p * SB_PANEL),
+                                have + p * SB_PANEL * stride, stride);
             char what[80];
             snprintf(what, sizeof what, "round trip %s n %lld k %lld", f->name, (long long)n, (long long)k);
             check_same(what, want, have, n * stride, 1);
