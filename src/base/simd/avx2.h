@@ -94,11 +94,25 @@ SB_INLINE int vm_any(vm mask) { return _mm256_movemask_ps(mask) != 0; }
 
 /* Bytes, zero-extended to lanes. */
 SB_INLINE vi vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
-/* Lanes as pairs of int16: sums modulo 2^16, and lane by lane a0 * b0 + a1 * b1. */
-SB_INLINE vi vi_add16(vi a, vi b) { return _mm256_add_epi16(a, b); }
+/* Lanes as pairs of int16: a0 * b0 + a1 * b1. */
 SB_INLINE vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
-/* Lanes as 4 bytes, u unsigned and s signed: the pair u0 * s0 + u1 * s1, u2 * s2 + u3 * s3 as int16; the caller
- * keeps both within int16. */
-SB_INLINE vi vi_dot2x2(vi u, vi s) { return _mm256_maddubs_epi16(u, s); }
+/* Keeps gcc from adding up products as a tree, with all of them in memory at once. */
+#define V_IN_SEQUENCE(sum) __asm__("" : "+x"(sum))
+/* sum as pairs of int16, u as 4 unsigned and s as 4 signed bytes a lane: sum0 + u0 * s0 + u1 * s1 and
+ * sum1 + u2 * s2 + u3 * s3, modulo 2^16; the caller keeps the two products of a pair within int16. */
+SB_INLINE vi vi_dot2x2(vi sum, vi u, vi s)
+{
+    vi r = _mm256_add_epi16(sum, _mm256_maddubs_epi16(u, s));
+    V_IN_SEQUENCE(r);
+    return r;
+}
+/* sum + a0 * b0 + .. + a3 * b3 with a and b as 4 signed bytes a lane, b > -128. */
+SB_INLINE vi vi_dot4_signed(vi sum, vi a, vi b)
+{
+    const vi pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
+    vi r = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    V_IN_SEQUENCE(r);
+    return r;
+}
 
 #endif

@@ -1,0 +1,109 @@
+/* Packing of activations for int8-1. AVX2, also for the AVX-512 rows: a machine with the one has the other. */
+#include <immintrin.h>
+
+#include "kernels/matmul_quantized/int8.h"
+#include "kernels/matmul_quantized/matmul_quantized.h"
+
+/* What the sums of a kernel start from (int8_simd.h): words of int32, or of two int16. */
+typedef enum { WORDS, PAIRS } lanes;
+
+SB_INLINE uint32_t largest_bits(const __m256 x[4])
+{
+    const __m256i mask = _mm256_set1_epi32(0x7FFFFFFF);
+    __m256i m = _mm256_and_si256(_mm256_castps_si256(x[0]), mask);
+    for (int i = 1; i < 4; i++) m = _mm256_max_epi32(m, _mm256_and_si256(_mm256_castps_si256(x[i]), mask));
+    __m128i h = _mm_max_epi32(_mm256_castsi256_si128(m), _mm256_extracti128_si256(m, 1));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0x4E));
+    h = _mm_max_epi32(h, _mm_shuffle_epi32(h, 0xB1));
+    return (uint32_t)_mm_cvtsi128_si32(h);
+}
+
+/* sb_quantize_step in vectors. */
+SB_INLINE float quantize(const float *in, __m256i *quants)
+{
+    __m256 x[4];
+    for (int i = 0; i < 4; i++) x[i] = _mm256_loadu_ps(in + 8 * i);
+    const uint32_t bits = largest_bits(x);
+    const float max = sb_float(bits);
+    *quants = _mm256_setzero_si256();
+    if (bits >= 0x7F800000u) return sb_float(SB_NAN_F32);
+    if (max < 0x1p-64f) return 0.0f;
+    const __m256 inverse = _mm256_set1_ps(127.0f / max);
+    __m256i q[4];
+    for (int i = 0; i < 4; i++) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(x[i], inverse));
+    /* Packing works within 128 bits; the permutation puts the words back in order. */
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    *quants = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    return max / 127.0f;
+}
+
+/* Sums of the quants 0, 1 and of the quants 2, 3 of several words. */
+typedef struct {
+    int low, high;
+} sums;
+
+SB_INLINE int32_t start_word(lanes kind, sums s, int factor)
+{
+    const int low = s.low * factor, high = s.high * factor;
+    return kind == WORDS ? low + high : (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
+}
+
+/* The two words from which a step's sums start: minus the format's offset. Q5_K has none, but its pairs of int16 need
+ * one, 16, to stay in range; the second word adds it again. */
+SB_INLINE void starts(samebits_format f, lanes kind, sums first, sums second, int32_t start[2])
+{
+    const int offset = f == SAMEBITS_FORMAT_Q5_K && kind == PAIRS ? 16 : sb_gguf_offset(f);
+    if (f == SAMEBITS_FORMAT_Q6_K) {
+        start[0] = start_word(kind, first, -offset);
+        start[1] = start_word(kind, second, -offset);
+        return;
+    }
+    const sums both = {first.low + second.low, first.high + second.high};
+    start[0] = start_word(kind, both, -offset);
+    start[1] = start_word(WORDS, both, offset);
+}
+
+SB_INLINE sums sums_of(__m128i pairs)
+{
+    pairs = _mm_add_epi16(pairs, _mm_shuffle_epi32(pairs, 0x4E));
+    pairs = _mm_add_epi16(pairs, _mm_shuffle_epi32(pairs, 0xB1));
+    const int32_t word = _mm_cvtsi128_si32(pairs);
+    return (sums){(int16_t)word, word >> 16};
+}
+
+SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int rows, int64_t k, char *out)
+{
+    for (int64_t s = 0; s < k / SB_STEP; s++)
+        for (int r = 0; r < rows; r++) {
+            __m256i quants;
+            const float scale = quantize(x[r] + s * SB_STEP, &quants);
+            const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
+            const sums first = sums_of(_mm256_castsi256_si128(pairs)), second = sums_of(_mm256_extracti128_si256(pairs, 1));
+            const float sum = (float)(first.low + first.high + second.low + second.high);
+            int32_t words[8], start[2];
+            _mm256_storeu_si256((__m256i *)words, quants);
+            starts(f, kind, first, second, start);
+            char *record = out + 4 * (s * SB_X_DWORDS * rows + r);
+            for (int z = 0; z < 8; z++) memcpy(record + 4 * z * rows, &words[z], 4);
+            memcpy(record + 4 * SB_X_SCALE * rows, &scale, 4);
+            memcpy(record + 4 * SB_X_SUM * rows, &sum, 4);
+            for (int i = 0; i < 2; i++) memcpy(record + 4 * (SB_X_START + i) * rows, &start[i], 4);
+        }
+}
+
+#define DEFINE(name, format)                                                                  \
+    void sb_pack_int8_##name##_avx2(const float *const *x, int rows, int64_t k, void *out)    \
+    {                                                                                         \
+        pack(format, PAIRS, x, rows, k, out);                                                 \
+    }                                                                                         \
+    void sb_pack_int8_##name##_avx512vnni(const float *const *x, int rows, int64_t k, void *out) \
+    {                                                                                         \
+        pack(format, WORDS, x, rows, k, out);                                                 \
+    }
+
+DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)
+DEFINE(q5_0, SAMEBITS_FORMAT_Q5_0)
+DEFINE(q8_0, SAMEBITS_FORMAT_Q8_0)
+DEFINE(q4_k, SAMEBITS_FORMAT_Q4_K)
+DEFINE(q5_k, SAMEBITS_FORMAT_Q5_K)
+DEFINE(q6_k, SAMEBITS_FORMAT_Q6_K)
