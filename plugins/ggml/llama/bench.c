@@ -1,13 +1,13 @@
 #include "bench.h"
 
 #include "child.h"
+#include "clock.h"
 #include "engine.h"
 #include "error.h"
 #include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { PP_TOKENS = 512, TG_TOKENS = 64, WARM_TOKENS = 32, CONTEXT = 1024, ROUNDS = 3 };
@@ -41,13 +41,6 @@ struct bench {
     int rounds[SETTINGS];
     char description[128];
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* As llama-bench does it: an empty cache, the prompt as one batch, or single tokens one after the other. */
 static int evaluate(struct llama_context *context, llama_token *tokens, int prompt, int generate)

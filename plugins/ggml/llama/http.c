@@ -1,18 +1,11 @@
 #include "http.h"
 
+#include "clock.h"
 #include "error.h"
 #include "json.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 int http_open(struct http *http)
 {

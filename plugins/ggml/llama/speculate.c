@@ -1,11 +1,11 @@
 #include "speculate.h"
 
+#include "clock.h"
 #include "error.h"
 #include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { OPENING_MAX = 256, WIDTH_MAX = 16, NGRAM = 2 };
 
@@ -18,13 +18,6 @@ struct writer {
     int opening, length, end;
     int evaluated;
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Evaluates tokens that follow the evaluated ones; logits of all of them, or of the last. */
 static int evaluate(struct writer *writer, const llama_token *tokens, int count, bool all)

@@ -1,6 +1,7 @@
 #include "suite.h"
 
 #include "child.h"
+#include "clock.h"
 #include "engine.h"
 #include "error.h"
 #include "play.h"
@@ -16,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { SPECULATION_THREADS = 2, STOCK_PROMPTS = 3 };
@@ -32,13 +32,6 @@ struct worker {
     float *logits;
     float *bases[GROUPS];
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static void send_outcome(int scenario, const struct outcome *outcome)
 {
