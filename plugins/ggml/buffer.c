@@ -9,11 +9,11 @@
 
 #include "plugin.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, PART_BYTES = 16 << 20, PART_ROWS = 64 /* parts begin at multiples of it */ };
 
 typedef struct {
     void *memory;
-    samebits_weights **packed; /* owned; a packed tensor's extra is one of them */
+    sbg_packed **packed; /* owned; a packed tensor's extra is one of them */
     size_t count, capacity;
 } storage;
 
@@ -24,12 +24,12 @@ static struct {
 
 bool sbg_is_our_type(ggml_backend_buffer_type_t type) { return type == &ours.type; }
 
-static const struct ggml_tensor *owner_of(const struct ggml_tensor *tensor)
+static struct ggml_tensor *owner_of(const struct ggml_tensor *tensor)
 {
-    return tensor->view_src ? tensor->view_src : tensor;
+    return tensor->view_src ? tensor->view_src : (struct ggml_tensor *)tensor;
 }
 
-const samebits_weights *sbg_packed(const struct ggml_tensor *tensor)
+const sbg_packed *sbg_packed_of(const struct ggml_tensor *tensor)
 {
     const struct ggml_tensor *owner = owner_of(tensor);
     return owner->buffer && sbg_is_our_type(owner->buffer->buft) ? owner->extra : NULL;
@@ -43,16 +43,75 @@ bool sbg_packable(const struct ggml_tensor *t)
            sbg_ggml.is_contiguous(t);
 }
 
-static bool remember(storage *s, samebits_weights *weights)
+/* --- packing --- */
+
+static int64_t part_rows(const struct ggml_tensor *t)
 {
-    if (s->count == s->capacity) {
-        const size_t capacity = s->capacity ? 2 * s->capacity : 64;
-        samebits_weights **grown = realloc(s->packed, capacity * sizeof *grown);
-        if (!grown) return false;
-        s->packed = grown;
-        s->capacity = capacity;
+    const int64_t rows = PART_BYTES / (int64_t)t->nb[1] / PART_ROWS * PART_ROWS;
+    return rows > PART_ROWS ? rows : PART_ROWS;
+}
+
+/* Bytes of a part in storage. */
+static size_t part_size(const struct ggml_tensor *t, int64_t rows)
+{
+    size_t size = 0;
+    samebits_weights_size(sbg_format(t->type), rows, t->ne[0], &size);
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t packed_size(const struct ggml_tensor *t)
+{
+    const int64_t rows = part_rows(t), rest = t->ne[1] % rows;
+    return (size_t)(t->ne[1] / rows) * part_size(t, rows) + (rest ? part_size(t, rest) : 0);
+}
+
+static void destroy(sbg_packed *packed)
+{
+    for (int i = 0; i < packed->count; i++) samebits_weights_destroy(&packed->part[i]);
+    free(packed);
+}
+
+/* Room for one more in the list of what the buffer owns. */
+static bool reserve(storage *s)
+{
+    if (s->count < s->capacity) return true;
+    const size_t capacity = s->capacity ? 2 * s->capacity : 64;
+    sbg_packed **grown = realloc(s->packed, capacity * sizeof *grown);
+    if (!grown) return false;
+    s->packed = grown;
+    s->capacity = capacity;
+    return true;
+}
+
+static bool pack(storage *s, struct ggml_tensor *tensor, const char *data)
+{
+    const int64_t rows = part_rows(tensor), parts = (tensor->ne[1] + rows - 1) / rows;
+    sbg_packed *packed = calloc(1, sizeof *packed + (size_t)parts * sizeof *packed->part);
+    if (!packed || !reserve(s)) {
+        free(packed);
+        return false;
     }
-    s->packed[s->count++] = weights;
+    packed->rows = rows;
+    const bool from_file = sbg_is_file(data, sbg_ggml.nbytes(tensor));
+    char *out = tensor->data;
+    for (int64_t first = 0; first < tensor->ne[1]; first += rows) {
+        const int64_t count = tensor->ne[1] - first < rows ? tensor->ne[1] - first : rows;
+        sbg_view view;
+        sbg_rows_of(tensor, data, &view);
+        view.shape[0] = count;
+        if (samebits_weights_prepare(ours.context, &view.tensor, sbg_format(tensor->type), out,
+                                     &packed->part[packed->count])) {
+            sbg_error("%s is not packed: %s\n", tensor->name, samebits_last_error());
+            destroy(packed);
+            return false;
+        }
+        packed->count++;
+        out += part_size(tensor, count);
+        if (from_file) sbg_release_file(data, (size_t)count * tensor->nb[1]);
+        data += (size_t)count * tensor->nb[1];
+    }
+    s->packed[s->count++] = packed;
+    tensor->extra = packed;
     return true;
 }
 
@@ -60,44 +119,21 @@ static void forget(storage *s, struct ggml_tensor *owner)
 {
     for (size_t i = 0; i < s->count; i++)
         if (s->packed[i] == owner->extra) {
-            samebits_weights_destroy(&s->packed[i]);
+            destroy(s->packed[i]);
             s->packed[i] = s->packed[--s->count];
             break;
         }
     owner->extra = NULL;
 }
 
-static void forget_all(storage *s)
-{
-    while (s->count) samebits_weights_destroy(&s->packed[--s->count]);
-}
-
-static bool pack(storage *s, struct ggml_tensor *tensor, const void *data)
-{
-    sbg_view rows;
-    sbg_rows_of(tensor, data, &rows);
-    samebits_weights *weights;
-    if (samebits_weights_prepare(ours.context, &rows.tensor, sbg_format(tensor->type), tensor->data, &weights)) {
-        sbg_error("%s is not packed: %s\n", tensor->name, samebits_last_error());
-        return false;
-    }
-    if (!remember(s, weights)) {
-        samebits_weights_destroy(&weights);
-        return false;
-    }
-    tensor->extra = weights;
-    return true;
-}
-
-/* The bytes of a packed tensor as they were given; NULL without memory. The caller frees them. */
+/* The bytes of a packed tensor as they were given; NULL, logged, without memory. The caller frees them. */
 static char *unpack(const struct ggml_tensor *owner)
 {
+    const sbg_packed *packed = owner->extra;
     char *bytes = malloc(sbg_ggml.nbytes(owner));
-    if (!bytes || samebits_weights_restore(owner->extra, bytes, owner->nb[1])) {
-        sbg_error("cannot unpack %s: %s\n", owner->name, bytes ? samebits_last_error() : "out of memory");
-        free(bytes);
-        return NULL;
-    }
+    if (!bytes) sbg_error("out of memory: %s cannot be read back\n", owner->name);
+    for (int i = 0; bytes && i < packed->count; i++)
+        samebits_weights_restore(packed->part[i], bytes + i * packed->rows * (int64_t)owner->nb[1], owner->nb[1]);
     return bytes;
 }
 
@@ -113,10 +149,12 @@ static bool make_plain(storage *s, struct ggml_tensor *owner)
     return true;
 }
 
+/* --- the buffer --- */
+
 static void buffer_free(ggml_backend_buffer_t buffer)
 {
     storage *s = buffer->context;
-    forget_all(s);
+    while (s->count) destroy(s->packed[--s->count]);
     free(s->packed);
     free(s->memory);
     free(s);
@@ -134,7 +172,7 @@ static enum ggml_status buffer_init_tensor(ggml_backend_buffer_t buffer, struct 
 static void buffer_memset(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor, uint8_t value, size_t offset,
                           size_t size)
 {
-    if (make_plain(buffer->context, (struct ggml_tensor *)owner_of(tensor)))
+    if (make_plain(buffer->context, owner_of(tensor)))
         memset((char *)tensor->data + offset, value, size);
 }
 
@@ -147,7 +185,7 @@ static void buffer_set(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor,
         forget(s, tensor);
         if (buffer->usage == GGML_BACKEND_BUFFER_USAGE_WEIGHTS && pack(s, tensor, data)) return;
     }
-    if (make_plain(s, (struct ggml_tensor *)owner_of(tensor))) memcpy((char *)tensor->data + offset, data, size);
+    if (make_plain(s, owner_of(tensor))) memcpy((char *)tensor->data + offset, data, size);
 }
 
 static void buffer_get(ggml_backend_buffer_t buffer, const struct ggml_tensor *tensor, void *data, size_t offset,
@@ -202,13 +240,11 @@ static size_t type_alignment(ggml_backend_buffer_type_t type)
     return ALIGNMENT;
 }
 
-/* A weight's rows are padded to whole panels. */
+/* A packed weight's rows are padded to whole panels. */
 static size_t type_alloc_size(ggml_backend_buffer_type_t type, const struct ggml_tensor *tensor)
 {
     (void)type;
-    const size_t plain = sbg_ggml.nbytes(tensor);
-    size_t packed = 0;
-    if (sbg_packable(tensor)) samebits_weights_size(sbg_format(tensor->type), tensor->ne[1], tensor->ne[0], &packed);
+    const size_t plain = sbg_ggml.nbytes(tensor), packed = sbg_packable(tensor) ? packed_size(tensor) : 0;
     return packed > plain ? packed : plain;
 }
 

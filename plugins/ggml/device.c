@@ -96,6 +96,7 @@ static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgra
     const int nodes = sbg_ggml.graph_n_nodes(graph);
     for (int i = 0; i < nodes; i++) {
         struct ggml_tensor *node = sbg_ggml.graph_node(graph, i);
+        if (!(node->flags & GGML_TENSOR_FLAG_COMPUTE)) continue; /* its inputs are not set in this run */
         if (b->abort && b->abort(b->abort_data)) return GGML_STATUS_ABORTED;
         if (!sbg_compute(b, node)) continue;
         sbg_error("%s (%s): %s\n", sbg_ggml.op_name(node->op), node->name, samebits_last_error());

@@ -11,7 +11,7 @@ static float param(const struct ggml_tensor *op, int index)
     return value;
 }
 
-/* A packed weight may be read as the first operand of a product only. */
+/* A packed weight may be read as the first operand of a product or a table only. */
 static bool reads_packed(const struct ggml_tensor *op)
 {
     for (int i = 0; i < GGML_MAX_SRC; i++) {
@@ -19,7 +19,8 @@ static bool reads_packed(const struct ggml_tensor *op)
         if (!src) continue;
         const struct ggml_tensor *owner = src->view_src ? src->view_src : src;
         if (!owner->buffer || !sbg_is_our_type(owner->buffer->buft)) continue;
-        if (op->op != GGML_OP_MUL_MAT || i != 0 || !sbg_packable(src)) return true;
+        const bool is_weight = i == 0 && (op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_GET_ROWS);
+        if (!is_weight || !sbg_packable(src)) return true;
     }
     return false;
 }
@@ -140,17 +141,28 @@ static samebits_status mul_mat_float(sbg_backend *backend, const struct ggml_ten
     return samebits_matmul(backend->samebits, &in.tensor, &weights.tensor, NULL, &out.tensor);
 }
 
+static samebits_status mul_mat_packed(sbg_backend *backend, const sbg_packed *packed, const struct ggml_tensor *x,
+                                      struct ggml_tensor *op)
+{
+    const samebits_order order =
+        sbg_is_float(op->src[0]->type) ? SAMEBITS_ORDER_PORTABLE_1 : backend->options->order;
+    sbg_view in, out;
+    sbg_view_of(x, &in);
+    sbg_view_of(op, &out);
+    samebits_status status = SAMEBITS_OK;
+    for (int i = 0; i < packed->count && !status; i++) {
+        out.tensor.byte_offset = (uint64_t)(i * packed->rows) * op->nb[0];
+        out.shape[3] = samebits_weights_rows(packed->part[i]);
+        status = samebits_linear_prepared(backend->samebits, &in.tensor, packed->part[i], order, NULL, &out.tensor);
+    }
+    return status;
+}
+
 static samebits_status mul_mat(sbg_backend *backend, struct ggml_tensor *op)
 {
     const struct ggml_tensor *w = op->src[0], *x = op->src[1];
-    const samebits_weights *packed = sbg_packed(w);
-    if (packed) {
-        sbg_view in, out;
-        sbg_view_of(x, &in);
-        sbg_view_of(op, &out);
-        const samebits_order order = sbg_is_float(w->type) ? SAMEBITS_ORDER_PORTABLE_1 : backend->options->order;
-        return samebits_linear_prepared(backend->samebits, &in.tensor, packed, order, NULL, &out.tensor);
-    }
+    const sbg_packed *packed = sbg_packed_of(w);
+    if (packed) return mul_mat_packed(backend, packed, x, op);
     return sbg_is_float(w->type) ? mul_mat_float(backend, w, x, op) : mul_mat_quantized(backend, w, x, op);
 }
 
@@ -274,6 +286,52 @@ static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
     return status;
 }
 
+/* --- GET_ROWS: from packed weights, so that an embedding which is also the output matrix exists once --- */
+
+enum { MIN_TABLE_ROWS = 256 }; /* small tables serve other ops too, which read them plain */
+
+static bool supports_get_rows(const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *table = op->src[0];
+    return table->buffer && sbg_is_our_type(table->buffer->buft) && sbg_packable(table) &&
+           table->ne[1] >= MIN_TABLE_ROWS && op->src[1]->type == GGML_TYPE_I32 && op->type == GGML_TYPE_F32;
+}
+
+/* Widens a row with the host's own function, the one its GET_ROWS uses. */
+static void widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n)
+{
+    if (type == GGML_TYPE_F32)
+        memcpy(out, bytes, (size_t)n * sizeof *out);
+    else
+        sbg_ggml.type_traits(type)->to_float(bytes, out, n);
+}
+
+static samebits_status get_rows(sbg_backend *backend, struct ggml_tensor *op)
+{
+    const struct ggml_tensor *table = op->src[0], *index = op->src[1];
+    const sbg_packed *packed = sbg_packed_of(table);
+    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
+    void *bytes = arena.alloc(arena.user, table->nb[1], 64);
+    samebits_status status = bytes ? SAMEBITS_OK : SAMEBITS_ERR_MEMORY;
+    for (int64_t i = 0; i < index->ne[0] && !status; i++) {
+        int32_t row;
+        memcpy(&row, (const char *)index->data + i * (int64_t)index->nb[0], sizeof row);
+        float *out = (float *)((char *)op->data + i * (int64_t)op->nb[1]);
+        if (row < 0 || row >= table->ne[1]) {
+            sbg_error("%s: there is no row %d\n", table->name, row);
+            status = SAMEBITS_ERR_PARAM;
+        } else if (packed) {
+            status = samebits_weights_restore_rows(packed->part[row / packed->rows], row % packed->rows, 1, bytes,
+                                                   table->nb[1]);
+            if (!status) widen_row(table->type, bytes, out, table->ne[0]);
+        } else {
+            widen_row(table->type, (const char *)table->data + row * (int64_t)table->nb[1], out, table->ne[0]);
+        }
+    }
+    if (bytes) arena.free(arena.user, bytes, table->nb[1]);
+    return status;
+}
+
 /* --- SOFT_MAX, RMS_NORM, NORM --- */
 
 static bool supports_softmax(const struct ggml_tensor *op)
@@ -341,6 +399,7 @@ static const struct {
     samebits_status (*compute)(sbg_backend *backend, struct ggml_tensor *op);
 } ops[] = {
     {GGML_OP_MUL_MAT, supports_mul_mat, mul_mat},
+    {GGML_OP_GET_ROWS, supports_get_rows, get_rows},
     {GGML_OP_FLASH_ATTN_EXT, supports_attention, attention},
     {GGML_OP_SOFT_MAX, supports_softmax, softmax},
     {GGML_OP_RMS_NORM, supports_norm, rms_norm},

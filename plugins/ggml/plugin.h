@@ -25,6 +25,7 @@ typedef struct sbg_host {
     struct ggml_tensor *(*graph_node)(struct ggml_cgraph *, int);
     const char *(*op_name)(enum ggml_op);
     const char *(*type_name)(enum ggml_type);
+    const struct ggml_type_traits *(*type_traits)(enum ggml_type);
     void (*log)(enum ggml_log_level, const char *, ...);
 } sbg_host;
 
@@ -66,8 +67,21 @@ ggml_backend_buffer_type_t sbg_buffer_type(ggml_backend_dev_t device, samebits_c
 bool sbg_is_our_type(ggml_backend_buffer_type_t type);
 /* Whether a tensor is one whose rows the buffer can pack. */
 bool sbg_packable(const struct ggml_tensor *tensor);
-/* The packed weights of a tensor, or NULL: it is not in our buffer, or it lies there plain. */
-const samebits_weights *sbg_packed(const struct ggml_tensor *tensor);
+/* A weight packed in parts of `rows` rows, the last one shorter: a large one is read a part at a time, and the
+ * file's pages behind it are given back before the next. */
+typedef struct sbg_packed {
+    int64_t rows;
+    int count;
+    samebits_weights *part[];
+} sbg_packed;
+
+/* The packed form of a tensor, or NULL: it is not in our buffer, or it lies there plain. */
+const sbg_packed *sbg_packed_of(const struct ggml_tensor *tensor);
+
+/* mapping.c: a file mapped read-only into memory, as llama.cpp does with models. */
+bool sbg_is_file(const void *data, size_t size);
+/* Gives the pages that lie wholly in the range back to the system; the next access reads the file again. */
+void sbg_release_file(const void *data, size_t size);
 
 /* tensor.c: ggml tensors as samebits sees them. */
 typedef struct sbg_view {
@@ -80,7 +94,7 @@ samebits_format sbg_format(enum ggml_type type);
 bool sbg_is_float(enum ggml_type type);
 /* A float tensor's four dims, outermost first. Ownership: points into `view` and the tensor. */
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
-/* Rows of weights as samebits_weights_prepare wants them: matrix (i2, i3) of a tensor, read from `data`. */
+/* Rows of a tensor's first matrix as samebits_weights_prepare wants them, read from `data`. */
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);
 
 /* ops.c */
