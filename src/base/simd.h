@@ -22,8 +22,14 @@
 #error "simd.h needs at least AVX2; scalar kernels do not include it"
 #endif
 
+/* Unrolled loops keep sums in registers. Sanitizer builds go without: they would take minutes to compile. */
+#if defined(SB_NO_UNROLL)
+#define SB_UNROLL
+#define SB_UNROLL_2
+#else
 #define SB_UNROLL _Pragma("GCC unroll 16")
 #define SB_UNROLL_2 _Pragma("GCC unroll 2")
+#endif
 
 /* Prefetch into L1; hides the latency of streams longer than the hardware follows. */
 SB_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
