@@ -103,6 +103,7 @@ int main(void)
     check_matmul();
     check_matmul_quantized();
     check_norm();
+    check_softmax();
     check_attention();
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed != 0;

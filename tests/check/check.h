@@ -35,6 +35,7 @@ void check_true(const char *what, int ok);
 void check_matmul(void);
 void check_matmul_quantized(void);
 void check_norm(void);
+void check_softmax(void);
 void check_attention(void);
 
 #endif

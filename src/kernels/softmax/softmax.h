@@ -1,0 +1,46 @@
+/* Kernels of softmax and log_softmax.
+ *
+ * Shapes: out (n) from x (n), one row; mask NULL or (n).
+ * Order:  portable-1, spec/ops/softmax.md: the denominator is exact.
+ * Memory: the caller's; kernels allocate nothing. Elements are contiguous; out may be x.
+ * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
+#ifndef SB_SOFTMAX_H
+#define SB_SOFTMAX_H
+
+#include <samebits/weights.h>
+
+#include "base/cpu.h"
+
+typedef struct sb_softmax_args {
+    int64_t n; /* > 0 */
+    const void *x;
+    const void *mask; /* or NULL */
+    void *out;
+    samebits_format x_format, mask_format, out_format; /* F32, F16 or BF16; out F32 or as x */
+    float scale, slope;
+    int has_sink;
+    float sink;
+    int log;        /* log_softmax: scale 1, no mask, no sink */
+    float *scratch; /* n elements, rounded up to 16 */
+} sb_softmax_args;
+
+typedef void sb_softmax_fn(const sb_softmax_args *args);
+
+/* A row of the table softmax.inc. Rows of one order give the same bits. */
+typedef struct sb_softmax_row {
+    const char *name;
+    sb_softmax_fn *fn;
+    samebits_order order;
+    unsigned cpu; /* SB_CPU_* flags it needs */
+} sb_softmax_row;
+
+#define SB_SOFTMAX_ROW(symbol, order, cpu) sb_softmax_fn symbol;
+#include "kernels/softmax/softmax.inc"
+#undef SB_SOFTMAX_ROW
+
+/* All rows, the reference first; *count gets their number. */
+const sb_softmax_row *sb_softmax_rows(int *count);
+/* The best row on a CPU with these flags. */
+const sb_softmax_row *sb_softmax_select(unsigned cpu);
+
+#endif

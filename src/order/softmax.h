@@ -1,0 +1,21 @@
+/* softmax and log_softmax in portable-1 (spec/ops/softmax.md). The denominator is a sum of integers, so no
+ * order of the entries can move it. */
+#ifndef SB_ORDER_SOFTMAX_H
+#define SB_ORDER_SOFTMAX_H
+
+#include "order/exp.h"
+#include "order/functions.h"
+
+/* The score of an entry with a mask; without one it is x * scale. A mask of -Inf hides it, whatever x is. */
+SB_INLINE float sb_softmax_score(float x, float scale, float slope, float mask)
+{
+    return mask == -INFINITY ? mask : x * scale + slope * mask;
+}
+
+/* RNE(e * 2^30) for e = exp(s - max), 0 <= e <= 1: what an entry adds to the denominator. */
+SB_INLINE int32_t sb_softmax_weight(float e) { return (int32_t)lrintf(e * 0x1p30f); }
+
+/* The f32 denominator of a sum of weights; the product is exact. */
+SB_INLINE float sb_softmax_denominator(int64_t total) { return (float)total * 0x1p-30f; }
+
+#endif
