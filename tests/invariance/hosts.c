@@ -1,0 +1,208 @@
+/* Hosts: their own thread pools, their own parallel regions, their own floating-point environments. */
+#include <omp.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#else
+#include <fenv.h>
+#endif
+
+#include "rows.h"
+
+typedef struct {
+    void (*body)(void *arg, int worker);
+    void *arg;
+    int worker;
+} job;
+
+static void *run_job(void *arg)
+{
+    const job *j = arg;
+    j->body(j->arg, j->worker);
+    return NULL;
+}
+
+/* One thread a worker. */
+static void threads_for(void *user, int workers, void (*body)(void *arg, int worker), void *arg)
+{
+    pthread_t *threads = malloc((size_t)workers * sizeof *threads);
+    job *jobs = malloc((size_t)workers * sizeof *jobs);
+    ++*(_Atomic int *)user;
+    for (int w = 0; w < workers; w++) {
+        jobs[w] = (job){body, arg, w};
+        if (pthread_create(&threads[w], NULL, run_job, &jobs[w])) abort();
+    }
+    for (int w = 0; w < workers; w++) pthread_join(threads[w], NULL);
+    free(threads);
+    free(jobs);
+}
+
+static void serial_for(void *user, int workers, void (*body)(void *arg, int worker), void *arg)
+{
+    ++*(_Atomic int *)user;
+    for (int w = 0; w < workers; w++) body(arg, w);
+}
+
+static void backwards_for(void *user, int workers, void (*body)(void *arg, int worker), void *arg)
+{
+    ++*(_Atomic int *)user;
+    for (int w = workers; w-- > 0;) body(arg, w);
+}
+
+long rows_hooks(const row_op *op)
+{
+    static const samebits_parallel_for hooks[] = {threads_for, serial_for, backwards_for};
+    static const int64_t heights[] = {1, 4, 37, 129};
+    long differing = 0;
+    for (size_t h = 0; h < sizeof hooks / sizeof *hooks; h++)
+        for (int threads = 1; threads <= 9; threads += 4) {
+            _Atomic int calls = 0;
+            samebits_options o;
+            samebits_context *c;
+            samebits_options_default(&o);
+            o.threads = threads;
+            o.parallel_for = hooks[h];
+            o.parallel_user = (void *)&calls;
+            assert_int_equal(samebits_create(&c, &o), SAMEBITS_OK);
+            for (size_t i = 0; i < sizeof heights / sizeof *heights; i++) {
+                unsigned char *have = rows_run(op, c, (int64_t)i, heights[i]);
+                differing += rows_differing(op, have, (int64_t)i, heights[i]);
+                free(have);
+            }
+            differing += threads > 1 && !calls; /* the library must have used the host's threads */
+            samebits_destroy(&c);
+        }
+    return differing;
+}
+
+typedef struct {
+    const row_op *op;
+    samebits_context *context;
+    int64_t first, rows;
+    test_tensor *x, *out;
+    samebits_status status;
+} call;
+
+/* Tensors are made before the threads start: the list of tensors has no lock. */
+static call make_call(const row_op *op, samebits_context *context, int64_t first, int64_t rows)
+{
+    call c = {op, context, first, rows, TENSOR(op->in, rows, op->width_in), TENSOR(op->out, rows, op->width_out), 0};
+    test_scatter(c.x, (char *)op->x->memory + (size_t)(first * op->width_in) * test_dtype_size(op->in));
+    return c;
+}
+
+static void *run_call(void *arg)
+{
+    call *c = arg;
+    for (int repeat = 0; repeat < 4 && !c->status; repeat++) {
+        test_poison(c->out);
+        c->status = c->op->run(c->op, c->context, &c->x->dl, &c->out->dl);
+    }
+    return NULL;
+}
+
+static long check_call(const call *c)
+{
+    assert_int_equal(c->status, SAMEBITS_OK);
+    return rows_differing(c->op, c->out->memory, c->first, c->rows);
+}
+
+enum { CALLS = 6 };
+
+long rows_nested(const row_op *op)
+{
+    samebits_options o;
+    samebits_context *c;
+    samebits_options_default(&o);
+    o.threads = 3;
+    assert_int_equal(samebits_create(&c, &o), SAMEBITS_OK);
+    long differing = 0;
+    const int levels = omp_get_max_active_levels();
+    for (int active = 1; active <= 2; active++) {
+        omp_set_max_active_levels(active);
+        call calls[CALLS];
+        for (int i = 0; i < CALLS; i++) calls[i] = make_call(op, c, i, 1 + 9 * i);
+#pragma omp parallel for num_threads(3) schedule(dynamic, 1)
+        for (int i = 0; i < CALLS; i++) run_call(&calls[i]);
+        for (int i = 0; i < CALLS; i++) differing += check_call(&calls[i]);
+    }
+    omp_set_max_active_levels(levels);
+    samebits_destroy(&c);
+    return differing;
+}
+
+long rows_shared(const row_op *op)
+{
+    long differing = 0;
+    for (int shared = 0; shared < 2; shared++) {
+        samebits_options o;
+        samebits_context *contexts[CALLS];
+        call calls[CALLS];
+        pthread_t threads[CALLS];
+        samebits_options_default(&o);
+        o.threads = 2;
+        for (int i = 0; i < CALLS; i++) {
+            assert_int_equal(samebits_create(&contexts[i], &o), SAMEBITS_OK);
+            calls[i] = make_call(op, contexts[shared ? 0 : i], i, 1 + 7 * i);
+        }
+        for (int i = 0; i < CALLS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_call, &calls[i]), 0);
+        for (int i = 0; i < CALLS; i++) pthread_join(threads[i], NULL);
+        for (int i = 0; i < CALLS; i++) {
+            differing += check_call(&calls[i]);
+            samebits_destroy(&contexts[i]);
+        }
+    }
+    return differing;
+}
+
+#if defined(__x86_64__)
+/* MXCSR: flush to zero, denormals are zero, the three other roundings, a sticky flag; last: every exception
+ * traps, which is no place for the control. */
+static const unsigned environments[] = {0x9FC0u, 0x9F80u, 0x1FC0u, 0x3F80u, 0x5F80u, 0x7F80u, 0xFFC0u, 0x1FA0u, 0x0000u};
+
+long rows_environment(const row_op *op)
+{
+    samebits_options o;
+    samebits_context *c;
+    samebits_options_default(&o);
+    o.threads = 2;
+    assert_int_equal(samebits_create(&c, &o), SAMEBITS_OK);
+    const unsigned before = _mm_getcsr();
+    long differing = 0;
+    for (size_t i = 0; i < sizeof environments / sizeof *environments - (size_t)op->is_control; i++)
+        for (int64_t rows = 1; rows < 20; rows += 9) {
+            call k = make_call(op, c, (int64_t)i, rows);
+            _mm_setcsr(environments[i]);
+            run_call(&k);
+            const unsigned after = _mm_getcsr();
+            _mm_setcsr(before);
+            differing += check_call(&k) + (after != environments[i]);
+        }
+    samebits_destroy(&c);
+    return differing;
+}
+#else
+long rows_environment(const row_op *op)
+{
+    static const int roundings[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    samebits_context *c;
+    assert_int_equal(samebits_create(&c, NULL), SAMEBITS_OK);
+    long differing = 0;
+    for (int i = 0; i < 3; i++) {
+        call k = make_call(op, c, i, 11);
+        fesetround(roundings[i]);
+        run_call(&k);
+        const int after = fegetround();
+        fesetround(FE_TONEAREST);
+        differing += check_call(&k) + (after != roundings[i]);
+    }
+    samebits_destroy(&c);
+    return differing;
+}
+#endif

@@ -1,0 +1,212 @@
+#include "ops.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { DEPTH = 300, QUANT_DEPTH = 512, WIDTH = 35, ROWS = 300, QUANT_ROWS = 129, MANY_ROWS = 4096 };
+
+static const char *dtype_name(test_dtype dtype)
+{
+    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool"};
+    return names[dtype];
+}
+
+static samebits_status run_matmul(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_matmul(c, x, op->w, op->epilogue.struct_size ? &op->epilogue : NULL, out);
+}
+
+static samebits_status run_linear(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_linear(c, x, op->w, op->epilogue.struct_size ? &op->epilogue : NULL, out);
+}
+
+static samebits_status run_prepared(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_linear_prepared(c, x, op->weights, op->order, op->epilogue.struct_size ? &op->epilogue : NULL, out);
+}
+
+static samebits_status run_quantized(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_matmul_quantized(c, x, op->w, op->format, op->order, NULL, out);
+}
+
+/* Weights (N, K) or, as a transposed view of the same memory, (K, N). */
+static DLTensor *weights_of(test_dtype dtype, int transposed)
+{
+    test_rng rng = {41};
+    test_tensor *w = TENSOR(dtype, WIDTH, DEPTH);
+    test_random(w, &rng);
+    if (transposed) {
+        w->shape[0] = w->strides[1] = DEPTH;
+        w->strides[1] = DEPTH;
+        w->shape[1] = WIDTH;
+        w->strides[0] = 1;
+    }
+    return &w->dl;
+}
+
+static void name_op(row_op *op, const char *kind, const char *detail)
+{
+    snprintf(op->name, sizeof op->name, "%s %s->%s%s%s", kind, dtype_name(op->in), dtype_name(op->out), *detail ? " " : "",
+             detail);
+}
+
+static void float_op(row_op *op, const char *kind, test_dtype in, test_dtype out)
+{
+    *op = (row_op){.in = in, .out = out, .width_in = DEPTH, .width_out = WIDTH, .max_rows = ROWS,
+                   .order = SAMEBITS_ORDER_PORTABLE_1};
+    name_op(op, kind, "");
+}
+
+static void matmul(row_op *op, test_dtype in, test_dtype out)
+{
+    float_op(op, "matmul", in, out);
+    op->run = run_matmul;
+    op->w = weights_of(in, 1);
+}
+
+static void linear(row_op *op, test_dtype in, test_dtype out)
+{
+    float_op(op, "linear", in, out);
+    op->run = run_linear;
+    op->w = weights_of(in, 0);
+}
+
+static void prepare(row_op *op, DLTensor *w, samebits_format format)
+{
+    samebits_context *c;
+    assert_int_equal(samebits_create(&c, NULL), SAMEBITS_OK);
+    assert_int_equal(samebits_weights_prepare(c, w, format, NULL, &op->weights), SAMEBITS_OK);
+    samebits_destroy(&c);
+}
+
+static void prepared(row_op *op, test_dtype in, test_dtype weights, test_dtype out)
+{
+    float_op(op, "linear_prepared", in, out);
+    name_op(op, "linear_prepared", dtype_name(weights));
+    op->run = run_prepared;
+    prepare(op, weights_of(weights, 0), (samebits_format)(SAMEBITS_FORMAT_F32 + (int)weights));
+}
+
+static void add_epilogue(row_op *op, samebits_activation activation)
+{
+    test_rng rng = {42};
+    test_tensor *bias = TENSOR(TEST_F16, WIDTH), *c = TENSOR(TEST_F32, 1, WIDTH);
+    test_random(bias, &rng);
+    test_random(c, &rng);
+    samebits_epilogue_default(&op->epilogue);
+    op->epilogue.alpha = 0.37f;
+    op->epilogue.beta = 1.5f;
+    op->epilogue.c = &c->dl;
+    op->epilogue.bias = &bias->dl;
+    op->epilogue.activation = activation;
+    name_op(op, "linear", "with epilogue");
+}
+
+/* Rows of random blocks whose f16 scales are ordinary numbers. Where they lie is a fact of each format. */
+static DLTensor *quantised_weights(samebits_format format)
+{
+    static const struct {
+        int bytes, scales, offset;
+    } blocks[SAMEBITS_FORMAT_COUNT] = {
+        [SAMEBITS_FORMAT_Q4_0] = {18, 1, 0},  [SAMEBITS_FORMAT_Q5_0] = {22, 1, 0},  [SAMEBITS_FORMAT_Q8_0] = {34, 1, 0},
+        [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0}, [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0}, [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
+    };
+    test_rng rng = {43};
+    size_t row;
+    assert_int_equal(samebits_format_row_size(format, QUANT_DEPTH, &row), SAMEBITS_OK);
+    test_tensor *w = TENSOR(TEST_U8, WIDTH, (int64_t)row);
+    test_random_bytes(w, &rng);
+    for (size_t b = 0; b < w->size; b += (size_t)blocks[format].bytes)
+        for (int s = 0; s < blocks[format].scales; s++) {
+            const uint16_t scale = (uint16_t)((test_next(&rng) & 0x83FFu) | (5u + (unsigned)test_below(&rng, 6)) << 10);
+            memcpy(w->memory + b + (size_t)(blocks[format].offset + 2 * s), &scale, 2);
+        }
+    return &w->dl;
+}
+
+static int quantised(row_op *op, samebits_format format, samebits_order order, int is_prepared)
+{
+    *op = (row_op){.in = TEST_F32, .out = TEST_F32, .width_in = QUANT_DEPTH, .width_out = WIDTH, .max_rows = QUANT_ROWS,
+                   .format = format, .order = order};
+    if (!samebits_format_block(format)) return 0;
+    char detail[40];
+    snprintf(detail, sizeof detail, "%s %s", samebits_format_name(format), samebits_order_name(order));
+    name_op(op, is_prepared ? "linear_prepared" : "quantized", detail);
+    op->w = quantised_weights(format);
+    op->run = is_prepared ? run_prepared : run_quantized;
+    if (is_prepared) prepare(op, op->w, format);
+    return 1;
+}
+
+static void make_tiny(row_op *op)
+{
+    op->tiny = 1;
+    name_op(op, "linear", "of subnormals");
+}
+
+static int make_float(int index, row_op *op)
+{
+    switch (index) {
+    case 0: matmul(op, TEST_F32, TEST_F32); op->max_rows = MANY_ROWS; return 1;
+    case 1: matmul(op, TEST_F16, TEST_F16); return 1;
+    case 2: matmul(op, TEST_F16, TEST_F32); return 1;
+    case 3: matmul(op, TEST_BF16, TEST_BF16); return 1;
+    case 4: matmul(op, TEST_BF16, TEST_F32); return 1;
+    case 5: linear(op, TEST_F32, TEST_F32); make_tiny(op); return 1;
+    case 6: linear(op, TEST_F32, TEST_F32); add_epilogue(op, SAMEBITS_ACTIVATION_RELU); return 1;
+    case 7: linear(op, TEST_BF16, TEST_BF16); add_epilogue(op, SAMEBITS_ACTIVATION_SILU); return 1;
+    case 8: linear(op, TEST_F32, TEST_F32); add_epilogue(op, SAMEBITS_ACTIVATION_GELU); return 1;
+    case 9: linear(op, TEST_F16, TEST_F16); add_epilogue(op, SAMEBITS_ACTIVATION_GELU_TANH); return 1;
+    case 10: prepared(op, TEST_F32, TEST_F32, TEST_F32); op->max_rows = MANY_ROWS; return 1;
+    case 11: prepared(op, TEST_F32, TEST_F16, TEST_F32); return 1;
+    case 12: prepared(op, TEST_F32, TEST_BF16, TEST_F32); return 1;
+    case 13: prepared(op, TEST_F16, TEST_F16, TEST_F16); return 1;
+    case 14: prepared(op, TEST_BF16, TEST_BF16, TEST_BF16); return 1;
+    }
+    return 0;
+}
+
+enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_COUNT - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+
+int ops_make(int index, row_op *op)
+{
+    if (index < FLOAT_OPS) return make_float(index, op);
+    index -= FLOAT_OPS;
+    if (index < QUANT_OPS) {
+        const samebits_format format = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index / 4);
+        const samebits_order order = index & 1 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1;
+        assert_true(quantised(op, format, order, index & 2));
+        return 1;
+    }
+    return 0;
+}
+
+int ops_twin(int index, row_op *a, row_op *b)
+{
+    static const test_dtype dtypes[] = {TEST_F32, TEST_F16, TEST_BF16};
+    if (index < 3) {
+        matmul(a, dtypes[index], TEST_F32);
+        linear(b, dtypes[index], TEST_F32);
+        return 1;
+    }
+    index -= 3;
+    if (index < 3) {
+        linear(a, dtypes[index], TEST_F32);
+        prepared(b, dtypes[index], dtypes[index], TEST_F32);
+        return 1;
+    }
+    index -= 3;
+    if (index < 2 * QUANT_FORMATS) {
+        const samebits_format format = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index / 2);
+        const samebits_order order = index & 1 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1;
+        assert_true(quantised(a, format, order, 0) && quantised(b, format, order, 1));
+        return 1;
+    }
+    return 0;
+}
