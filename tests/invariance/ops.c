@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-enum { DEPTH = 300, QUANT_DEPTH = 512, WIDTH = 35, ROWS = 300, QUANT_ROWS = 129, MANY_ROWS = 4096 };
+enum { DEPTH = 300, QUANT_DEPTH = 512, WIDTH = 35, ROWS = 300, QUANT_ROWS = 140, MANY_ROWS = 4096 };
 
 static const char *dtype_name(test_dtype dtype)
 {

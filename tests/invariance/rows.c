@@ -132,6 +132,8 @@ long rows_batch(const row_op *op)
     return differing;
 }
 
+enum { NEIGHBOURS = 17 }; /* more than the rows of any tile */
+
 /* Only the contents of the others change: the needle, in every place of a tile, keeps its bits. */
 long rows_neighbours(const row_op *op)
 {
@@ -139,9 +141,9 @@ long rows_neighbours(const row_op *op)
     samebits_context *c = context_with(2, SAMEBITS_CPU_AUTO);
     const size_t size = row_bytes(op), row_in = (size_t)op->width_in * test_dtype_size(op->in);
     long differing = 0;
-    for (int64_t needle = 0; needle < 33; needle++)
+    test_tensor *x = TENSOR(op->in, NEIGHBOURS, op->width_in), *out = TENSOR(op->out, NEIGHBOURS, op->width_out);
+    for (int64_t needle = 0; needle < NEIGHBOURS; needle++)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
-            test_tensor *x = TENSOR(op->in, 33, op->width_in), *out = TENSOR(op->out, 33, op->width_out);
             for (int64_t i = 0; i < test_count(x); i++) test_set(x, i, values[v]);
             memcpy(x->memory + (size_t)needle * row_in, op->x->memory + (size_t)needle * row_in, row_in);
             assert_int_equal(op->run(op, c, &x->dl, &out->dl), SAMEBITS_OK);
@@ -181,7 +183,7 @@ long rows_layouts(const row_op *op)
 {
     static const layout layouts[] = {{1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {8, 0, 0},  {0, 1, 0}, {3, 5, 0},
                                      {0, 64, 0}, {0, 0, 1}, {1, 0, 1}, {5, 3, 1}, {0, 0, 0}};
-    static const int64_t heights[] = {1, 3, 13, 40};
+    static const int64_t heights[] = {1, 13};
     const size_t count = sizeof layouts / sizeof *layouts;
     samebits_context *c = context_with(2, SAMEBITS_CPU_AUTO);
     long differing = 0;

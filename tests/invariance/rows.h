@@ -14,7 +14,7 @@ typedef struct row_op {
     char name[64];
     test_dtype in, out;
     int64_t width_in, width_out;
-    int64_t max_rows; /* of the sweep over M */
+    int64_t max_rows; /* of the pool, and of the sweep over M: 140 or more */
     /* x (rows, width_in), out (rows, width_out). */
     samebits_status (*run)(const struct row_op *op, samebits_context *context, DLTensor *x, DLTensor *out);
     DLTensor *w; /* what run needs besides */
