@@ -24,7 +24,10 @@ SAMEBITS_API void samebits_softmax_params_default(samebits_softmax_params *param
 /* out = softmax(scale * x + slope * mask) along the last dimension.
  * Shapes: x (..., N), out as x; dtypes f32, f16, bf16; out x's dtype or f32; any strides >= 0. out may be x.
  * Order: portable-1, spec/ops/softmax.md.
- * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, MEMORY; out is then untouched.
+ * A mask of -inf hides an entry: it gives 0, and x may be NaN there. A row of hidden or -inf entries gives 0s; a
+ * visible NaN or +inf makes its row NaN.
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, PARAM (struct_size), MEMORY; out is then
+ *   untouched.
  * Threads: any. params may be NULL. */
 SAMEBITS_API samebits_status samebits_softmax(samebits_context *context, const DLTensor *x,
                                               const samebits_softmax_params *params, DLTensor *out);

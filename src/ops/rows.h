@@ -1,0 +1,33 @@
+/* Tensors as rows of their last dimension, for the ops that work row by row. */
+#ifndef SB_ROWS_H
+#define SB_ROWS_H
+
+#include <samebits/context.h>
+#include <samebits/weights.h>
+
+#include "ops/tensor.h"
+
+/* The element format of a float dtype. */
+samebits_format sb_format_of(sb_dtype dtype);
+
+/* Checks that are the same for all of these ops: context, x (..., N), out as x, out's dtype x's or f32, out
+ * free of overlap with itself and with x unless it is x. */
+samebits_status sb_check_rows(const samebits_context *context, const DLTensor *x, const DLTensor *out, sb_view *x_view,
+                              sb_view *out_view);
+
+/* A vector of one number a column, `name` in messages. *view is untouched when the tensor is NULL. */
+samebits_status sb_check_columns(const DLTensor *tensor, const char *name, const sb_view *out, sb_view *view);
+
+/* Row `index` as contiguous elements: where it lies, or copied into buffer (N elements). */
+const void *sb_row_in(const sb_view *view, int64_t index, void *buffer);
+/* Where to write row `index`: in place, or into buffer, which sb_row_put then spreads. */
+void *sb_row_out(const sb_view *view, int64_t index, void *buffer);
+void sb_row_put(const sb_view *view, int64_t index, const void *buffer);
+
+/* Whether all rows are contiguous and lie at one distance from each other; *stride gets it, in elements. */
+int sb_rows_are_even(const sb_view *view, int64_t *stride);
+
+/* Rows a task, so that a task is worth its start. */
+int64_t sb_rows_a_task(int64_t n);
+
+#endif
