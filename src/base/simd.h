@@ -22,8 +22,9 @@
 #error "simd.h needs at least AVX2; scalar kernels do not include it"
 #endif
 
-/* Unrolled loops keep sums in registers. Sanitizer builds go without: they would take minutes to compile. */
-#if defined(SB_NO_UNROLL)
+/* Unrolled loops keep sums in registers. Sanitizer and emulated builds go without: they would take minutes to
+ * compile. */
+#if defined(SB_NO_UNROLL) || defined(SB_EMULATE_AVX512)
 #define SB_UNROLL
 #define SB_UNROLL_2
 #else
