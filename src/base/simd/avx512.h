@@ -80,4 +80,6 @@ SB_INLINE vm vm_and(vm a, vm b) { return a & b; }
 SB_INLINE int vm_all(vm mask) { return mask == 0xFFFF; }
 SB_INLINE int vm_any(vm mask) { return mask != 0; }
 
+SB_INLINE vi vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
+
 #endif

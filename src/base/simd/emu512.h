@@ -165,4 +165,11 @@ SB_INLINE int vm_any(vm mask)
     return !_mm256_testz_si256(x.hi[0], x.hi[0]) || !_mm256_testz_si256(x.hi[1], x.hi[1]);
 }
 
+SB_INLINE vi vi_load_u8(const uint8_t *p)
+{
+    v_halves r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8 * h)));
+    return r.i;
+}
+
 #endif

@@ -9,11 +9,10 @@
 #ifndef SB_INT8_SIMD_H
 #define SB_INT8_SIMD_H
 
-#include "base/simd.h"
 #include "kernels/matmul_quantized/int8.h"
 #include "kernels/matmul_quantized/matmul_quantized.h"
+#include "kernels/matmul_quantized/panel_simd.h"
 
-#define PANEL_VECTORS (SB_PANEL / SB_VL)
 #define MAX_VECTORS 8
 #define MAX_ROWS 12
 #define CHUNK_STEPS 16 /* steps of a panel that are decoded at once for many rows */
@@ -38,40 +37,11 @@ SB_INLINE int parts(samebits_format f) { return f == SAMEBITS_FORMAT_Q6_K ? 2 : 
 /* Q8_0 is read as it lies; the others are decoded to bytes once when there are many rows. */
 SB_INLINE int has_decoded(samebits_format f) { return f != SAMEBITS_FORMAT_Q8_0; }
 
-SB_INLINE vi low_nibbles(vi v) { return vi_and(v, vi_set1(0x0F0F0F0F)); }
-SB_INLINE vi shifted(vi v, int left) { return left > 0 ? vi_shl(v, left) : left < 0 ? vi_shr(v, -left) : v; }
-
-/* The weights 16 * half + 4z + i of a step, unsigned, as they lie in a panel. */
-SB_INLINE vi read_plane(samebits_format f, const uint8_t *step, int half, int z)
+SB_INLINE step_scales read_int8_scales(samebits_format f, const uint8_t *scales, int64_t step, int c)
 {
-    if (f == SAMEBITS_FORMAT_Q8_0) return vi_load(step + (4 * half + z) * SB_PLANE);
-    const vi v = vi_load(step + z * SB_PLANE), low = low_nibbles(half ? vi_shr(v, 4) : v);
-    if (sb_gguf_high_bits(f) == 1)
-        return vi_or(low, vi_and(shifted(vi_load(step + 4 * SB_PLANE), 4 - z - 4 * half), vi_set1(0x10101010)));
-    if (sb_gguf_high_bits(f) == 2)
-        return vi_or(low, vi_and(shifted(vi_load(step + (4 + half) * SB_PLANE), 4 - 2 * z), vi_set1(0x30303030)));
-    return low;
-}
-
-/* The scales of one step and vector. */
-typedef struct {
-    vf d, m; /* factors of the weights' and of the activations' sum; m for Q4_K and Q5_K */
-    vi s[2]; /* Q6_K: the two scales, as `scaled` takes them */
-} step_scales;
-
-/* From a panel: `scales` is the block's, `s` the step within the block, c the vector's first column. */
-SB_INLINE step_scales read_scales(samebits_format f, const uint8_t *scales, int64_t s, int c)
-{
-    step_scales r = {.d = vf_load_f16((const uint16_t *)scales + c)};
-    if (sb_gguf_has_min(f)) {
-        const uint8_t *bytes = scales + 4 * SB_PANEL + s * 2 * SB_PANEL + c;
-        r.d = vf_mul(r.d, vi_to_f(vi_load_u8(bytes)));
-        r.m = vf_mul(vf_load_f16((const uint16_t *)scales + SB_PANEL + c), vi_to_f(vi_load_u8(bytes + SB_PANEL)));
-    } else if (f == SAMEBITS_FORMAT_Q6_K) {
-        const uint8_t *bytes = scales + 2 * SB_PANEL + s * 2 * SB_PANEL + c;
-        r.s[0] = scale_lanes(vi_load_i8(bytes));
-        r.s[1] = scale_lanes(vi_load_i8(bytes + SB_PANEL));
-    }
+    step_scales r = read_scales(f, scales, step, c);
+    if (parts(f) == 2)
+        for (int h = 0; h < 2; h++) r.s[h] = scale_lanes(r.s[h]);
     return r;
 }
 
@@ -90,11 +60,10 @@ typedef struct {
 
 SB_INLINE step_scales load_scales(samebits_format f, const source *from, int64_t step, int c)
 {
-    if (!from->decoded)
-        return read_scales(f, from->scales + step / sb_gguf_steps(f) * sb_gguf_scale_bytes(f), step % sb_gguf_steps(f), c);
+    if (!from->decoded) return read_int8_scales(f, from->scales, step, c);
     step_scales r = {.d = vf_load(from->decoded->d[step] + c)};
     if (sb_gguf_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
-    if (f == SAMEBITS_FORMAT_Q6_K) {
+    if (parts(f) == 2) {
         r.s[0] = vi_load(from->decoded->s[step][0] + c);
         r.s[1] = vi_load(from->decoded->s[step][1] + c);
     }

@@ -1,0 +1,207 @@
+/* portable-1 with quantised weights: each weight becomes the f32 that its format says, then joins the fma chain over k.
+ * Few rows: decoded in registers, all of k at once. Many rows: a chunk of panels decoded once for all rows. */
+#ifndef SB_PORTABLE_SIMD_H
+#define SB_PORTABLE_SIMD_H
+
+#include "kernels/matmul_quantized/matmul_quantized.h"
+#include "kernels/matmul_quantized/panel_simd.h"
+#include "order/order.h"
+
+#define MAX_VECTORS 4
+#define MAX_ROWS 8
+#define PREFETCH 1024 /* bytes ahead */
+
+#if SB_VL == 16
+#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define FEW_CASES(X) X(1) X(2) X(3) X(4)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2) /* at least 4 chains at once hide the latency of fma */
+#define TILE_PANELS 2
+#else
+#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
+#define FEW_CASES(X) X(1) X(2) X(3)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
+#define TILE_PANELS 1
+#endif
+
+/* Bits a weight has where it is read. */
+SB_INLINE int field_bits(samebits_format f) { return f == SAMEBITS_FORMAT_Q8_0 ? 8 : 4 + sb_gguf_high_bits(f); }
+
+/* The bits of weights 16 * half + 4z .. + 3 of a step. A format's offset is half its range: with the top bit of each
+ * weight flipped the weights are two's complement. */
+SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
+{
+    if (f == SAMEBITS_FORMAT_Q4_K) return vi_load(step + z * SB_PLANE);
+    if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
+    const vi v = read_plane(f, step, half, z);
+    return sb_gguf_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_gguf_offset(f))));
+}
+
+/* Weight i of these four, as its format says (spec/formats.md); d is that of the half. */
+SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
+{
+    const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
+    if (sb_gguf_has_min(f)) {
+        vi q = begin ? vi_shr(fields, begin) : fields;
+        if (above) q = vi_and(q, vi_set1((1 << bits) - 1));
+        return vf_fms(d, vi_to_f(q), m); /* d * q is exact, so this is the one rounding */
+    }
+    return vf_mul(d, vi_to_f(vi_sar(above ? vi_shl(fields, above) : fields, 32 - bits)));
+}
+
+/* Factors of the two halves of a step. */
+SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2])
+{
+    for (int h = 0; h < 2; h++) d[h] = f == SAMEBITS_FORMAT_Q6_K ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
+}
+
+/* All of k for one tile of rows. */
+SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul_args *a, int64_t panel)
+{
+    const int vectors = panels * PANEL_VECTORS;
+    const int64_t steps = a->k / SB_STEP;
+    const uint8_t *w = a->w + panel * a->panel_size, *scales = sb_gguf_scales(f, w, a->k);
+    const float *x = a->x;
+    vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++) total[r][v] = sum[r][v] = vf_zero();
+    for (int64_t s = 0; s < steps; s++, x += SB_STEP * rows) {
+        vf d[MAX_VECTORS][2], m[MAX_VECTORS];
+        SB_UNROLL for (int v = 0; v < vectors; v++) {
+            const step_scales read =
+                read_scales(f, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
+            half_scales(f, &read, d[v]);
+            m[v] = read.m;
+        }
+        const uint8_t *step = w + s * sb_gguf_step_bytes(f);
+        SB_UNROLL for (int p = 0; p < panels; p++)
+            SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64)
+                v_prefetch(step + p * a->panel_size + i + PREFETCH);
+        SB_UNROLL for (int n = 0; n < 8; n++) {
+            vi fields[MAX_VECTORS];
+            SB_UNROLL for (int v = 0; v < vectors; v++)
+                fields[v] = read_fields(f, step + v / PANEL_VECTORS * a->panel_size + v % PANEL_VECTORS * 4 * SB_VL,
+                                        n / 4, n % 4);
+            SB_UNROLL for (int i = 0; i < 4; i++) {
+                vf b[MAX_VECTORS];
+                SB_UNROLL for (int v = 0; v < vectors; v++) b[v] = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
+                SB_UNROLL for (int r = 0; r < rows; r++) {
+                    const vf xr = vf_set1(x[(4 * n + i) * rows + r]);
+                    SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(xr, b[v], sum[r][v]);
+                }
+            }
+        }
+        if (s % (SB_CHUNK / SB_STEP) == SB_CHUNK / SB_STEP - 1 || s == steps - 1)
+            SB_UNROLL for (int r = 0; r < rows; r++)
+                SB_UNROLL for (int v = 0; v < vectors; v++) {
+                    total[r][v] = s < SB_CHUNK / SB_STEP ? sum[r][v] : vf_add(total[r][v], sum[r][v]);
+                    sum[r][v] = vf_zero();
+                }
+    }
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++)
+            vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+}
+
+/* `count` steps of a panel as f32: out[k][stride]. */
+SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_t begin, int count, float *out, int stride)
+{
+    const uint8_t *step = panel + begin * sb_gguf_step_bytes(f), *scales = sb_gguf_scales(f, panel, k);
+    for (int s = 0; s < count; s++, step += sb_gguf_step_bytes(f), out += SB_STEP * stride) {
+        SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
+        SB_UNROLL for (int c = 0; c < SB_PANEL; c += SB_VL) {
+            const step_scales read = read_scales(f, scales, begin + s, c);
+            vf d[2];
+            half_scales(f, &read, d);
+            SB_UNROLL for (int n = 0; n < 8; n++) {
+                const vi fields = read_fields(f, step + 4 * c, n / 4, n % 4);
+                SB_UNROLL for (int i = 0; i < 4; i++)
+                    vf_store(out + (4 * n + i) * stride + c, weight(f, fields, n / 4, i, d[n / 4], read.m));
+            }
+        }
+    }
+}
+
+/* One decoded chunk of `length` steps of k for one tile of rows: acc (+)= chain. */
+SB_INLINE void tile_chunk(int rows, int panels, int64_t length, int first, const float *x, const float *w, float *acc,
+                          int64_t acc_stride)
+{
+    const int vectors = panels * PANEL_VECTORS;
+    vf sum[MAX_ROWS][MAX_VECTORS];
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
+    for (int64_t i = 0; i < length; i++) {
+        vf b[MAX_VECTORS];
+        SB_UNROLL for (int v = 0; v < vectors; v++) b[v] = vf_load(w + i * panels * SB_PANEL + v * SB_VL);
+        SB_UNROLL for (int r = 0; r < rows; r++) {
+            const vf xr = vf_set1(x[i * rows + r]);
+            SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(xr, b[v], sum[r][v]);
+        }
+    }
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < vectors; v++) {
+            float *out = acc + r * acc_stride + v * SB_VL;
+            vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
+        }
+}
+
+SB_INLINE void tile_rows(int panels, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t length, const float *w)
+{
+    for (int64_t r = 0; r < a->rows; r += a->tile) {
+        const int64_t height = SB_MIN(a->tile, a->rows - r);
+        const float *x = a->x + r * a->k + begin * height;
+        float *acc = a->acc + r * a->acc_stride + panel * SB_PANEL;
+        switch (height) {
+#define CASE(rows) \
+    case rows: tile_chunk(rows, panels, length, begin == 0, x, w, acc, a->acc_stride); break;
+            SB_CASES(CASE)
+#undef CASE
+        }
+    }
+}
+
+/* Not inlined: the same for all formats. */
+static __attribute__((noinline)) void chunk_rows(int panels, const sb_matmul_args *a, int64_t panel, int64_t begin,
+                                                 int64_t length, const float *w)
+{
+    if (panels == TILE_PANELS)
+        tile_rows(TILE_PANELS, a, panel, begin, length, w);
+    else
+        tile_rows(1, a, panel, begin, length, w);
+}
+
+/* Returns 0 if these are not few rows. */
+SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
+{
+    int64_t p = 0;
+    switch (a->rows) {
+#define CASE(rows)                                                                                         \
+    case rows:                                                                                             \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p); \
+        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                             \
+        return 1;
+        FEW_CASES(CASE)
+#undef CASE
+    }
+    return 0;
+}
+
+SB_INLINE void matmul_portable(samebits_format f, const sb_matmul_args *a)
+{
+    if (a->rows <= a->tile && few_rows_all(f, a)) return;
+    if (!a->k)
+        for (int64_t r = 0; r < a->rows; r++)
+            memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
+    float w[SB_CHUNK * TILE_PANELS * SB_PANEL] __attribute__((aligned(64)));
+    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+        const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
+        for (int64_t p = 0; p < a->panels; p += TILE_PANELS) {
+            const int panels = (int)SB_MIN(TILE_PANELS, a->panels - p);
+            for (int i = 0; i < panels; i++)
+                decode(f, a->w + (p + i) * a->panel_size, a->k, begin / SB_STEP, (int)(length / SB_STEP),
+                       w + i * SB_PANEL, panels * SB_PANEL);
+            chunk_rows(panels, a, p, begin, length, w);
+        }
+    }
+}
+
+#endif
