@@ -3,13 +3,15 @@
 #include "device/cpu/parallel.h"
 #include "kernels/attention/attention.h"
 #include "ops/attention.h"
+#include "ops/attention_mask.h"
 
 /* What a part keeps between the steps, and its scratch memory. */
 typedef struct {
     int64_t rows, keys;
     float *q;                           /* [rows][k_width] */
     int32_t *key, *position;            /* [keys]: memory row, list position */
-    uint8_t *seen;                      /* [keys] */
+    int run;                            /* the keys are consecutive rows */
+    uint16_t *seen;                     /* [keys] */
     float *score, *bias, *largest;      /* [rows][padded], [padded], [padded] */
     float *max, *top;                   /* [rows] of this part */
     int32_t *bad;                       /* [rows] */
@@ -112,12 +114,6 @@ static int64_t head_of(const plan *p, const group *g, int64_t r)
     return g->kv_head * p->heads_per_kv + (g->first_row + r) % p->heads_per_kv;
 }
 
-static float load_bias(const sb_view *mask, int64_t offset)
-{
-    if (mask->dtype == SB_BOOL) return mask->data[offset] ? 0.0f : -INFINITY;
-    return sb_load(mask, offset);
-}
-
 static int64_t mask_offset(const plan *p, const group *g, int64_t r)
 {
     const sb_view *m = &p->a->mask;
@@ -130,23 +126,37 @@ static int same_mask(const plan *p, const group *g, int64_t r)
     return r > 0 && mask_offset(p, g, r - 1) == mask_offset(p, g, r);
 }
 
+static sb_mask_row mask_row(const plan *p, const group *g, int64_t r)
+{
+    const sb_view *m = &p->a->mask;
+    return (sb_mask_row){m->data + mask_offset(p, g, r) * sb_dtype_size(m->dtype), m->dtype, m->stride[3]};
+}
+
 /* The keys of list positions [begin, end) that some row of the group sees. */
 static void list_keys(const plan *p, const group *g, int64_t begin, int64_t end, slot *s)
 {
     const sb_attention *a = p->a;
-    if (a->has_mask) memset(s->seen, 0, (size_t)(end - begin));
-    for (int64_t r = 0; r < g->rows && a->has_mask; r++) {
+    const int64_t count = end - begin;
+    for (int64_t j = 0; j < count; j++) {
+        s->key[j] = (int32_t)sb_attention_key(a, g->batch, begin + j);
+        s->position[j] = (int32_t)(begin + j);
+    }
+    s->keys = count;
+    s->run = !a->has_index;
+    if (!a->has_mask) return;
+    memset(s->seen, 0, (size_t)count * sizeof *s->seen);
+    for (int64_t r = 0; r < g->rows; r++) {
         if (same_mask(p, g, r)) continue;
-        const int64_t offset = mask_offset(p, g, r), step = a->mask.stride[3];
-        for (int64_t j = begin; j < end; j++)
-            s->seen[j - begin] |= load_bias(&a->mask, offset + sb_attention_key(a, g->batch, j) * step) != -INFINITY;
+        const sb_mask_row row = mask_row(p, g, r);
+        sb_mask_seen(&row, a->has_index ? s->key : NULL, begin, count, s->seen);
     }
     s->keys = 0;
-    for (int64_t j = begin; j < end; j++) {
-        s->key[s->keys] = (int32_t)sb_attention_key(a, g->batch, j);
-        s->position[s->keys] = (int32_t)j;
-        s->keys += a->has_mask ? s->seen[j - begin] : 1;
+    for (int64_t j = 0; j < count; j++) {
+        s->key[s->keys] = s->key[j];
+        s->position[s->keys] = s->position[j];
+        s->keys += s->seen[j] != 0;
     }
+    s->run = !a->has_index && s->keys && s->key[s->keys - 1] - s->key[0] == s->keys - 1;
 }
 
 static void widen_q(const plan *p, const group *g, slot *s)
@@ -205,8 +215,8 @@ static void score_part(const plan *p, const group *g, int64_t index, slot *s)
     const int64_t length = sb_attention_length(a, g->batch);
     for (int64_t r = 0; r < g->rows; r++) {
         if (a->has_mask && !same_mask(p, g, r)) {
-            const int64_t offset = mask_offset(p, g, r), step = a->mask.stride[3];
-            for (int64_t j = 0; j < s->keys; j++) s->bias[j] = load_bias(&a->mask, offset + s->key[j] * step);
+            const sb_mask_row row = mask_row(p, g, r);
+            sb_mask_bias(&row, s->key, s->run, s->keys, s->bias);
         }
         sb_attention_line line = {.keys = s->keys, .score = s->score + r * part.score_stride,
                                   .bias = a->has_mask ? s->bias : NULL, .scale = a->scale, .softcap = a->softcap,

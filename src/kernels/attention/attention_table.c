@@ -25,8 +25,9 @@ const sb_attention_row *sb_attention_select(unsigned cpu)
 size_t sb_attention_scratch(int64_t k_width, int64_t v_width)
 {
     const int64_t k = sb_round_up(k_width, SB_ATTENTION_PAD), v = sb_round_up(v_width, SB_ATTENTION_PAD);
-    /* dots: a block of K and four rows, or one of V, as f32. values: a block twice and four rows of sums. */
+    /* dots: a block of K and four rows, or one of V, as f32. values: a block twice, four rows of sums and one of
+     * V. */
     const int64_t dots = (k * SB_ATTENTION_BLOCK + 4 * SB_MAX(k, v)) * 4;
-    const int64_t values = v * SB_ATTENTION_BLOCK * 8 + 4 * v * 8;
+    const int64_t values = v * (SB_ATTENTION_BLOCK + 2) * 8 + 4 * v * 8 + 4 * v;
     return (size_t)SB_MAX(dots, values);
 }

@@ -72,21 +72,71 @@ static void widen_any(const sb_kv *kv, int64_t key, float *out)
     }
 }
 
-/* Four f32 out of a row. */
-SB_INLINE __m128 load_four(samebits_format f, const char *p)
+/* Eight columns of 16 rows of 16-bit numbers, transposed: out[column] has rows 0..7, then 8..15. */
+SB_INLINE void transpose_16(const char *const row[16], __m256i out[8])
 {
-    if (f == SAMEBITS_FORMAT_F32) return _mm_loadu_ps((const float *)p);
-    const __m128i h = _mm_loadl_epi64((const __m128i *)p);
-    return f == SAMEBITS_FORMAT_F16 ? _mm_cvtph_ps(h) : _mm_castsi128_ps(_mm_unpacklo_epi16(_mm_setzero_si128(), h));
+    __m256i a[8], b[8];
+    SB_UNROLL for (int i = 0; i < 8; i++)
+        a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)row[i])),
+                                       _mm_loadu_si128((const __m128i *)row[i + 8]), 1);
+    SB_UNROLL for (int i = 0; i < 4; i++) {
+        b[2 * i] = _mm256_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = _mm256_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+    }
+    SB_UNROLL for (int i = 0; i < 2; i++) SB_UNROLL for (int h = 0; h < 2; h++) {
+        a[4 * i + 2 * h] = _mm256_unpacklo_epi32(b[4 * i + h], b[4 * i + 2 + h]);
+        a[4 * i + 2 * h + 1] = _mm256_unpackhi_epi32(b[4 * i + h], b[4 * i + 2 + h]);
+    }
+    SB_UNROLL for (int i = 0; i < 4; i++) {
+        out[2 * i] = _mm256_unpacklo_epi64(a[i], a[4 + i]);
+        out[2 * i + 1] = _mm256_unpackhi_epi64(a[i], a[4 + i]);
+    }
 }
 
-/* Four rows into four lanes of a panel: panel[column][PANEL_KEYS]. */
-SB_INLINE void pack_four(samebits_format f, const char *const row[4], int64_t width, float *panel)
+/* Columns of 16 rows, one after the other: column[c][row], eight columns at most. */
+SB_INLINE void transpose_columns(const char *const row[16], int64_t i, int64_t columns, uint16_t column[8][16])
+{
+    if (columns == 8) {
+        const char *at[16];
+        __m256i out[8];
+        SB_UNROLL for (int e = 0; e < 16; e++) at[e] = row[e] + 2 * i;
+        transpose_16(at, out);
+        SB_UNROLL for (int c = 0; c < 8; c++) _mm256_storeu_si256((__m256i *)(void *)column[c], out[c]);
+    } else {
+        for (int64_t c = 0; c < columns; c++)
+            for (int e = 0; e < 16; e++) memcpy(&column[c][e], row[e] + 2 * (i + c), 2);
+    }
+}
+
+/* The next rows come while these are used: 16 streams are more than the hardware follows. */
+SB_INLINE void prefetch_rows(const char *const row[16], int64_t i)
+{
+    if (i % 32 == 0)
+        for (int e = 0; e < 16; e++) v_prefetch(row[e] + 2 * i);
+}
+
+/* Sixteen rows of 16-bit numbers into lanes of a panel: panel[column][PANEL_KEYS]. */
+SB_INLINE void pack_16(samebits_format f, const char *const row[16], const char *const next[16], int64_t width,
+                       float *panel)
+{
+    for (int64_t i = 0; i < width; i += 8) {
+        uint16_t column[8][16];
+        const int64_t columns = SB_MIN(8, width - i);
+        prefetch_rows(next, i);
+        transpose_columns(row, i, columns, column);
+        for (int64_t c = 0; c < columns; c++)
+            SB_UNROLL for (int v = 0; v < 16; v += SB_VL)
+                vf_store(panel + (i + c) * PANEL_KEYS + v, load_vector(f, (const char *)&column[c][v]));
+    }
+}
+
+/* Four rows of f32, likewise. */
+SB_INLINE void pack_four(const float *const row[4], int64_t width, float *panel)
 {
     int64_t i = 0;
     for (; i + 4 <= width; i += 4) {
-        __m128 a = load_four(f, row[0] + i * element_size(f)), b = load_four(f, row[1] + i * element_size(f));
-        __m128 c = load_four(f, row[2] + i * element_size(f)), d = load_four(f, row[3] + i * element_size(f));
+        __m128 a = _mm_loadu_ps(row[0] + i), b = _mm_loadu_ps(row[1] + i);
+        __m128 c = _mm_loadu_ps(row[2] + i), d = _mm_loadu_ps(row[3] + i);
         _MM_TRANSPOSE4_PS(a, b, c, d);
         _mm_storeu_ps(panel + (i + 0) * PANEL_KEYS, a);
         _mm_storeu_ps(panel + (i + 1) * PANEL_KEYS, b);
@@ -94,27 +144,45 @@ SB_INLINE void pack_four(samebits_format f, const char *const row[4], int64_t wi
         _mm_storeu_ps(panel + (i + 3) * PANEL_KEYS, d);
     }
     for (; i < width; i++)
-        for (int e = 0; e < 4; e++) panel[i * PANEL_KEYS + e] = load_element(f, row[e] + i * element_size(f));
+        for (int e = 0; e < 4; e++) panel[i * PANEL_KEYS + e] = row[e][i];
 }
 
 /* Keys past the end of the list repeat the last one; their lanes are never used. */
+SB_INLINE const char *key_row(const sb_kv *k, const int32_t *key, int64_t keys, int64_t j)
+{
+    return k->data + key[SB_MIN(j, keys - 1)] * k->row_stride;
+}
+
+SB_INLINE void key_rows(const sb_kv *k, const int32_t *key, int64_t keys, int64_t j, const char *row[16])
+{
+    for (int e = 0; e < 16; e++) row[e] = key_row(k, key, keys, j + e);
+}
+
 static void pack_panel(const sb_kv *k, const int32_t *key, int64_t keys, float *panel, float *wide)
 {
     const int64_t wide_stride = sb_round_up(k->width, SB_ATTENTION_PAD);
-    for (int64_t j = 0; j < PANEL_KEYS; j += 4) {
-        const char *row[4];
-        const int direct = is_contiguous(k);
-        for (int e = 0; e < 4; e++) {
-            const int64_t memory_row = key[SB_MIN(j + e, keys - 1)];
-            row[e] = direct ? k->data + memory_row * k->row_stride : (const char *)(wide + e * wide_stride);
-            if (!direct) widen_any(k, memory_row, wide + e * wide_stride);
+    if (is_contiguous(k) && k->format != SAMEBITS_FORMAT_F32) {
+        for (int64_t j = 0; j < PANEL_KEYS; j += 16) {
+            const char *row[16], *next[16];
+            key_rows(k, key, keys, j, row);
+            key_rows(k, key, keys, j + 16, next);
+            if (k->format == SAMEBITS_FORMAT_F16)
+                pack_16(SAMEBITS_FORMAT_F16, row, next, k->width, panel + j);
+            else
+                pack_16(SAMEBITS_FORMAT_BF16, row, next, k->width, panel + j);
         }
-        if (direct && k->format == SAMEBITS_FORMAT_F16)
-            pack_four(SAMEBITS_FORMAT_F16, row, k->width, panel + j);
-        else if (direct && k->format == SAMEBITS_FORMAT_BF16)
-            pack_four(SAMEBITS_FORMAT_BF16, row, k->width, panel + j);
-        else
-            pack_four(SAMEBITS_FORMAT_F32, row, k->width, panel + j);
+        return;
+    }
+    for (int64_t j = 0; j < PANEL_KEYS; j += 4) {
+        const float *row[4];
+        for (int e = 0; e < 4; e++) {
+            row[e] = wide + e * wide_stride;
+            if (is_contiguous(k))
+                row[e] = (const float *)(const void *)key_row(k, key, keys, j + e);
+            else
+                widen_any(k, key[SB_MIN(j + e, keys - 1)], wide + e * wide_stride);
+        }
+        pack_four(row, k->width, panel + j);
     }
 }
 
@@ -179,14 +247,67 @@ static float largest_of(const sb_kv *v, int64_t key, float *wide)
     return sb_float((uint32_t)top);
 }
 
-SB_INLINE void part_dots(const sb_attention_part *p)
+/* A few rows of q against 16-bit K: no panel, the columns go from the transpose to the chains. All but the
+ * pointers, widths and counts are constants; `groups` of 16 keys give independent chains. */
+SB_INLINE void dot_direct(samebits_format f, int rows, int groups, const sb_kv *k, const int32_t *key, int64_t keys,
+                          const float *q, float *score, int64_t score_stride)
+{
+    enum { VECTORS = 16 / SB_VL };
+    const char *row[2][16], *next[2][16];
+    vf sum[4][2 * VECTORS], total[4][2 * VECTORS];
+    for (int g = 0; g < groups; g++) {
+        key_rows(k, key, keys, 16 * g, row[g]);
+        key_rows(k, key, keys, 16 * (groups + g), next[g]);
+    }
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) total[r][v] = vf_zero();
+    for (int64_t begin = 0; begin < k->width; begin += SB_CHUNK) {
+        const int64_t end = SB_MIN(begin + SB_CHUNK, k->width);
+        SB_UNROLL for (int r = 0; r < rows; r++)
+            SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) sum[r][v] = vf_zero();
+        for (int64_t i = begin; i < end; i += 8) {
+            uint16_t column[2][8][16];
+            const int64_t columns = SB_MIN(8, end - i);
+            SB_UNROLL for (int g = 0; g < groups; g++) {
+                prefetch_rows(next[g], i);
+                transpose_columns(row[g], i, columns, column[g]);
+            }
+            for (int64_t c = 0; c < columns; c++)
+                SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) {
+                    const vf b = load_vector(f, (const char *)&column[v / VECTORS][c][v % VECTORS * SB_VL]);
+                    SB_UNROLL for (int r = 0; r < rows; r++)
+                        sum[r][v] = vf_fma(vf_set1(q[r * k->width + i + c]), b, sum[r][v]);
+                }
+        }
+        SB_UNROLL for (int r = 0; r < rows; r++)
+            SB_UNROLL for (int v = 0; v < groups * VECTORS; v++)
+                total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+    }
+    SB_UNROLL for (int r = 0; r < rows; r++)
+        SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) vf_store(score + r * score_stride + v * SB_VL, total[r][v]);
+}
+
+#define MAX_DIRECT_ROWS 4
+#define DIRECT_GROUPS(rows) ((rows) <= 2 || SB_VL == 16 ? 2 : 1)
+
+SB_INLINE void dots_direct(samebits_format f, const sb_attention_part *p)
+{
+    switch (p->rows) {
+#define CASE(rows)                                                                                                 case rows:                                                                                                         for (int64_t j = 0; j < p->keys; j += 16 * DIRECT_GROUPS(rows))                                                    dot_direct(f, rows, DIRECT_GROUPS(rows), &p->k, p->key + j, p->keys - j, p->q, p->score + j, p->score_stride);         break;
+        CASE(1) CASE(2) CASE(3) CASE(4)
+#undef CASE
+    }
+}
+
+static void dots_of_panels(const sb_attention_part *p)
 {
     const int64_t width = p->k.width;
     float *panel = p->scratch, *wide = panel + width * SB_ATTENTION_BLOCK;
     for (int64_t j = 0; j < p->keys; j += SB_ATTENTION_BLOCK) {
         const int64_t keys = SB_MIN(SB_ATTENTION_BLOCK, p->keys - j), panels = sb_ceil_div(keys, PANEL_KEYS);
         for (int64_t i = 0; i < panels; i++)
-            pack_panel(&p->k, p->key + j + i * PANEL_KEYS, keys - i * PANEL_KEYS, panel + i * width * PANEL_KEYS, wide);
+            pack_panel(&p->k, p->key + j + i * PANEL_KEYS, p->keys - j - i * PANEL_KEYS, panel + i * width * PANEL_KEYS,
+                       wide);
         for (int64_t r = 0; r < p->rows; r += MAX_DOT_ROWS) {
             const float *q = p->q + r * width;
             float *score = p->score + r * p->score_stride + j;
@@ -197,9 +318,19 @@ SB_INLINE void part_dots(const sb_attention_part *p)
 #undef CASE
             }
         }
-        if (p->largest)
-            for (int64_t i = 0; i < keys; i++) p->largest[j + i] = largest_of(&p->v, p->key[j + i], wide);
     }
+}
+
+SB_INLINE void part_dots(const sb_attention_part *p)
+{
+    const int direct = p->rows <= MAX_DIRECT_ROWS && is_contiguous(&p->k);
+    if (direct && p->k.format == SAMEBITS_FORMAT_F16)
+        dots_direct(SAMEBITS_FORMAT_F16, p);
+    else if (direct && p->k.format == SAMEBITS_FORMAT_BF16)
+        dots_direct(SAMEBITS_FORMAT_BF16, p);
+    else
+        dots_of_panels(p);
+    for (int64_t j = 0; j < p->keys && p->largest; j++) p->largest[j] = largest_of(&p->v, p->key[j], p->scratch);
 }
 
 #endif
