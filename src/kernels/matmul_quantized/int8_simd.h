@@ -13,18 +13,24 @@
 #include "kernels/matmul_quantized/matmul_quantized.h"
 #include "kernels/matmul_quantized/panel_simd.h"
 
-#define MAX_VECTORS 8
-#define MAX_ROWS 12
+#define MAX_VECTORS 4
+#define MAX_ROWS 8
 #define CHUNK_STEPS 16 /* steps of a panel that are decoded at once for many rows */
 #define PREFETCH 1024  /* bytes ahead */
 
 #if SB_VL == 16
+#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define FEW_PANELS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define TILE_PANELS 2
 #define PAIRS 0
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot4(sum, u, s); }
 SB_INLINE vi total(vi sum) { return sum; }
 SB_INLINE vi scaled(vi sum, vi scale) { return vi_mul(sum, scale); }
 SB_INLINE vi scale_lanes(vi scale) { return scale; }
 #else
+#define SB_CASES(X) X(1) X(2) X(3) X(4)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
+#define TILE_PANELS 1
 #define PAIRS 1 /* a lane of a sum is two int16 */
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot2x2(sum, u, s); }
 SB_INLINE vi total(vi sum) { return vi_madd16(sum, vi_set1(0x00010001)); }
@@ -55,12 +61,12 @@ typedef struct {
 /* Where a step's weights are read from: the panel itself, or a decoded chunk. */
 typedef struct {
     const uint8_t *quants, *scales; /* the panel's streams */
-    const chunk *decoded;           /* or NULL */
+    const chunk *decoded;           /* what is_decoded below, a constant, chooses */
 } source;
 
-SB_INLINE step_scales load_scales(samebits_format f, const source *from, int64_t step, int c)
+SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const source *from, int64_t step, int c)
 {
-    if (!from->decoded) return read_int8_scales(f, from->scales, step, c);
+    if (!is_decoded) return read_int8_scales(f, from->scales, step, c);
     step_scales r = {.d = vf_load(from->decoded->d[step] + c)};
     if (sb_gguf_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
     if (parts(f) == 2) {
@@ -70,9 +76,9 @@ SB_INLINE step_scales load_scales(samebits_format f, const source *from, int64_t
     return r;
 }
 
-SB_INLINE vi load_plane(samebits_format f, const source *from, int64_t step, int half, int z, int c)
+SB_INLINE vi load_plane(samebits_format f, int is_decoded, const source *from, int64_t step, int half, int z, int c)
 {
-    if (!from->decoded) return read_plane(f, from->quants + step * sb_gguf_step_bytes(f) + 4 * c, half, z);
+    if (!is_decoded) return read_plane(f, from->quants + step * sb_gguf_step_bytes(f) + 4 * c, half, z);
     return vi_load(from->decoded->w + (step * 8 + 4 * half + z) * SB_PLANE + 4 * c);
 }
 
@@ -101,8 +107,8 @@ SB_INLINE int32_t word(const float *record, int index)
 }
 
 /* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order. */
-SB_INLINE void step_sums(samebits_format f, int rows, int vectors, const source *from, int64_t step, const float *record,
-                         const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
+SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
+                         const float *record, const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
 {
     vi sum[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL for (int n = 0; n < 8; n++) {
@@ -116,7 +122,7 @@ SB_INLINE void step_sums(samebits_format f, int rows, int vectors, const source 
             }
         vi w[MAX_VECTORS];
         SB_UNROLL for (int v = 0; v < vectors; v++)
-            w[v] = load_plane(f, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
+            w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
         SB_UNROLL for (int r = 0; r < rows; r++) {
             const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
             SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
@@ -167,9 +173,9 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
                 v_prefetch(from[p].quants + s * sb_gguf_step_bytes(f) + i + PREFETCH);
         step_scales scales[MAX_VECTORS];
         SB_UNROLL for (int v = 0; v < vectors; v++)
-            scales[v] = load_scales(f, from + v / PANEL_VECTORS, s, v % PANEL_VECTORS * SB_VL);
+            scales[v] = load_scales(f, 0, from + v / PANEL_VECTORS, s, v % PANEL_VECTORS * SB_VL);
         vi isum[MAX_ROWS][MAX_VECTORS];
-        step_sums(f, rows, vectors, from, s, record, scales, isum);
+        step_sums(f, 0, rows, vectors, from, s, record, scales, isum);
         SB_UNROLL for (int v = 0; v < vectors; v++)
             SB_UNROLL for (int r = 0; r < rows; r++)
                 acc[r][v] = step_value(f, isum[r][v], &scales[v], rows, record, r, acc[r][v]);
@@ -188,7 +194,7 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
         SB_UNROLL for (int c = 0; c < SB_PANEL; c += SB_VL) {
             SB_UNROLL for (int n = 0; n < 8; n++)
                 vi_store(out->w + (s * 8 + n) * SB_PLANE + 4 * c, read_plane(f, quants + 4 * c, n / 4, n % 4));
-            const step_scales scales = load_scales(f, panel, begin + s, c);
+            const step_scales scales = load_scales(f, 0, panel, begin + s, c);
             vf_store(out->d[s] + c, scales.d);
             if (sb_gguf_has_min(f)) vf_store(out->m[s] + c, scales.m);
             if (parts(f) == 2) {
@@ -199,17 +205,19 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
     }
 }
 
-/* Steps [begin, begin + count) of `from` for one tile of rows and one panel: acc += . */
-SB_INLINE void tile_chunk(samebits_format f, int rows, int first, const source *from, int64_t begin, int count,
+/* Steps [begin, begin + count) of `from` for one tile of rows: acc += . */
+SB_INLINE void tile_chunk(samebits_format f, int rows, int panels, int first, const source *from, int64_t begin, int count,
                           const float *x, float *acc, int64_t acc_stride)
 {
+    const int vectors = panels * PANEL_VECTORS;
     for (int s = 0; s < count; s++) {
         const float *record = x + s * SB_X_DWORDS * rows;
         step_scales scales[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < PANEL_VECTORS; v++) scales[v] = load_scales(f, from, begin + s, v * SB_VL);
+        SB_UNROLL for (int v = 0; v < vectors; v++)
+            scales[v] = load_scales(f, has_decoded(f), from + v / PANEL_VECTORS, begin + s, v % PANEL_VECTORS * SB_VL);
         vi isum[MAX_ROWS][MAX_VECTORS];
-        step_sums(f, rows, PANEL_VECTORS, from, begin + s, record, scales, isum);
-        SB_UNROLL for (int v = 0; v < PANEL_VECTORS; v++)
+        step_sums(f, has_decoded(f), rows, vectors, from, begin + s, record, scales, isum);
+        SB_UNROLL for (int v = 0; v < vectors; v++)
             SB_UNROLL for (int r = 0; r < rows; r++) {
                 float *out = acc + r * acc_stride + v * SB_VL;
                 const vf old = first && s == 0 ? vf_zero() : vf_load(out);
@@ -218,8 +226,72 @@ SB_INLINE void tile_chunk(samebits_format f, int rows, int first, const source *
     }
 }
 
-#define SB_CASES(X) X(1) X(2) X(3) X(4)
-#define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
+/* A chunk of up to TILE_PANELS panels, and the rows that it meets. */
+typedef struct {
+    const sb_matmul_args *a;
+    source from[TILE_PANELS];
+    int64_t panel, begin; /* first panel, first step */
+    int64_t start;        /* the first step's place in `from` */
+    int count;            /* steps */
+} chunk_job;
+
+SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
+{
+    const sb_matmul_args *a = job->a;
+    for (int64_t r = 0; r < a->rows; r += a->tile) {
+        const int64_t height = SB_MIN(a->tile, a->rows - r);
+        const float *x = a->x + (r * (a->k / SB_STEP) + job->begin * height) * SB_X_DWORDS;
+        float *acc = a->acc + r * a->acc_stride + job->panel * SB_PANEL;
+        switch (height) {
+#define CASE(rows)                                                                                              \
+    case rows:                                                                                                  \
+        tile_chunk(f, rows, panels, job->begin == 0, job->from, job->start, job->count, x, acc, a->acc_stride); \
+        break;
+            SB_CASES(CASE)
+#undef CASE
+        }
+    }
+}
+
+/* Once decoded some formats are alike, so their tiles are compiled once. */
+#define DEFINE_TILES(name, format)                                                          \
+    static __attribute__((noinline)) void tile_rows_##name(int panels, const chunk_job *job) \
+    {                                                                                       \
+        if (panels == TILE_PANELS)                                                          \
+            tile_rows(format, TILE_PANELS, job);                                            \
+        else                                                                                \
+            tile_rows(format, 1, job);                                                      \
+    }
+DEFINE_TILES(plain, SAMEBITS_FORMAT_Q4_0)
+DEFINE_TILES(min, SAMEBITS_FORMAT_Q4_K)
+#if PAIRS
+DEFINE_TILES(min_offset, SAMEBITS_FORMAT_Q5_K)
+#else
+#define tile_rows_min_offset tile_rows_min
+#endif
+DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
+DEFINE_TILES(bytes, SAMEBITS_FORMAT_Q8_0)
+
+SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int panels, int64_t begin, int count)
+{
+    chunk decoded[TILE_PANELS];
+    chunk_job job = {.a = a, .panel = panel, .begin = begin, .start = has_decoded(f) ? 0 : begin, .count = count};
+    for (int p = 0; p < panels; p++) {
+        const uint8_t *w = a->w + (panel + p) * a->panel_size;
+        job.from[p] = (source){w, sb_gguf_scales(f, w, a->k), NULL};
+        if (has_decoded(f)) {
+            decode(f, &job.from[p], begin, count, &decoded[p]);
+            job.from[p].decoded = &decoded[p];
+        }
+    }
+    switch (f) {
+    case SAMEBITS_FORMAT_Q4_K: tile_rows_min(panels, &job); break;
+    case SAMEBITS_FORMAT_Q5_K: tile_rows_min_offset(panels, &job); break;
+    case SAMEBITS_FORMAT_Q6_K: tile_rows_two_scales(panels, &job); break;
+    case SAMEBITS_FORMAT_Q8_0: tile_rows_bytes(panels, &job); break;
+    default: tile_rows_plain(panels, &job);
+    }
+}
 
 SB_INLINE void few_rows_all(samebits_format f, const sb_matmul_args *a)
 {
@@ -235,31 +307,6 @@ SB_INLINE void few_rows_all(samebits_format f, const sb_matmul_args *a)
     }
 }
 
-SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int64_t begin, int count)
-{
-    const uint8_t *w = a->w + panel * a->panel_size;
-    const int64_t steps = a->k / SB_STEP;
-    source from = {w, sb_gguf_scales(f, w, a->k), NULL};
-    chunk decoded;
-    int64_t start = begin;
-    if (has_decoded(f)) {
-        decode(f, &from, begin, count, &decoded);
-        from.decoded = &decoded;
-        start = 0;
-    }
-    for (int64_t r = 0; r < a->rows; r += a->tile) {
-        const int64_t height = SB_MIN(a->tile, a->rows - r);
-        const float *x = a->x + (r * steps + begin * height) * SB_X_DWORDS;
-        float *acc = a->acc + r * a->acc_stride + panel * SB_PANEL;
-        switch (height) {
-#define CASE(rows) \
-    case rows: tile_chunk(f, rows, begin == 0, &from, start, count, x, acc, a->acc_stride); break;
-            SB_CASES(CASE)
-#undef CASE
-        }
-    }
-}
-
 SB_INLINE void matmul_int8(samebits_format f, const sb_matmul_args *a)
 {
     if (a->rows <= a->tile) {
@@ -271,7 +318,8 @@ SB_INLINE void matmul_int8(samebits_format f, const sb_matmul_args *a)
             memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
     const int64_t steps = a->k / SB_STEP;
     for (int64_t begin = 0; begin < steps; begin += CHUNK_STEPS)
-        for (int64_t p = 0; p < a->panels; p++) chunk_rows(f, a, p, begin, (int)SB_MIN(CHUNK_STEPS, steps - begin));
+        for (int64_t p = 0; p < a->panels; p += TILE_PANELS)
+            chunk_rows(f, a, p, (int)SB_MIN(TILE_PANELS, a->panels - p), begin, (int)SB_MIN(CHUNK_STEPS, steps - begin));
 }
 
 #endif

@@ -18,7 +18,7 @@
 #define TILE_PANELS 2
 #else
 #define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define FEW_CASES(X) X(1) X(2) X(3)
+#define FEW_CASES(X) X(1)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
 #define TILE_PANELS 1
 #endif
@@ -81,14 +81,12 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
             SB_UNROLL for (int v = 0; v < vectors; v++)
                 fields[v] = read_fields(f, step + v / PANEL_VECTORS * a->panel_size + v % PANEL_VECTORS * 4 * SB_VL,
                                         n / 4, n % 4);
-            SB_UNROLL for (int i = 0; i < 4; i++) {
-                vf b[MAX_VECTORS];
-                SB_UNROLL for (int v = 0; v < vectors; v++) b[v] = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
-                SB_UNROLL for (int r = 0; r < rows; r++) {
-                    const vf xr = vf_set1(x[(4 * n + i) * rows + r]);
-                    SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(xr, b[v], sum[r][v]);
+            SB_UNROLL for (int i = 0; i < 4; i++)
+                SB_UNROLL for (int v = 0; v < vectors; v++) {
+                    const vf b = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
+                    SB_UNROLL for (int r = 0; r < rows; r++)
+                        sum[r][v] = vf_fma(vf_set1(x[(4 * n + i) * rows + r]), b, sum[r][v]);
                 }
-            }
         }
         if (s % (SB_CHUNK / SB_STEP) == SB_CHUNK / SB_STEP - 1 || s == steps - 1)
             SB_UNROLL for (int r = 0; r < rows; r++)
