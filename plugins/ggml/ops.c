@@ -56,6 +56,15 @@ static void vector_of(const float *data, int64_t count, sbg_view *view)
     view->stride[0] = 1;
 }
 
+/* Widens a row with the host's own function, the one its own ops use. */
+static void widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n)
+{
+    if (type == GGML_TYPE_F32)
+        memcpy(out, bytes, (size_t)n * sizeof *out);
+    else
+        sbg_ggml.type_traits(type)->to_float(bytes, out, n);
+}
+
 /* --- MUL_MAT: dst (N, M) = src1 (K, M) with weights src0 (K, N), and two batch dims --- */
 
 static bool supports_mul_mat(const struct ggml_tensor *op)
@@ -168,7 +177,12 @@ static samebits_status mul_mat(sbg_backend *backend, struct ggml_tensor *op)
 
 /* --- FLASH_ATTN_EXT: src q (D, Lq, H, B), k (D, Lk, Hkv, B), v (Dv, Lk, Hkv, B), mask, sinks --- */
 
-static bool supports_cache(enum ggml_type type) { return sbg_is_float(type) || type == GGML_TYPE_Q8_0; }
+/* The quantised ones whose weights are one product, which no compiler can round differently. */
+static bool supports_cache(enum ggml_type type)
+{
+    return sbg_is_float(type) || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q5_0 || type == GGML_TYPE_Q4_0 ||
+           type == GGML_TYPE_IQ4_NL;
+}
 
 static bool supports_attention(const struct ggml_tensor *op)
 {
@@ -184,22 +198,7 @@ static bool supports_attention(const struct ggml_tensor *op)
     return !sinks || sinks->type == GGML_TYPE_F32;
 }
 
-static float from_f16(uint16_t h)
-{
-    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3FFu;
-    uint32_t bits;
-    float value;
-    if (!exponent) {
-        value = (float)mantissa * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112u) << 23) | mantissa << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-/* A Q8_0 cache in f32, contiguous (B, H, L, D), in memory of the arena that the caller gives back. Blocks are
- * an f16 scale and 32 int8. */
+/* A quantised cache in f32, contiguous (B, H, L, D), in memory of the arena that the caller gives back. */
 static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, sbg_view *view, size_t *size)
 {
     *size = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]) * sizeof(float);
@@ -216,16 +215,9 @@ static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, 
     }
     for (int64_t i3 = 0; i3 < t->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < t->ne[2]; i2++)
-            for (int64_t i1 = 0; i1 < t->ne[1]; i1++) {
-                const uint8_t *block = (const uint8_t *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
-                                       i3 * (int64_t)t->nb[3];
-                for (int64_t i = 0; i < t->ne[0]; i += 32, block += 34) {
-                    uint16_t half;
-                    memcpy(&half, block, sizeof half);
-                    const float scale = from_f16(half);
-                    for (int j = 0; j < 32; j++) *out++ = scale * (float)(int8_t)block[2 + j];
-                }
-            }
+            for (int64_t i1 = 0; i1 < t->ne[1]; i1++, out += t->ne[0])
+                widen_row(t->type, (const char *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
+                                       i3 * (int64_t)t->nb[3], out, t->ne[0]);
     return SAMEBITS_OK;
 }
 
@@ -237,7 +229,7 @@ typedef struct {
 static samebits_status open_cache(sbg_backend *backend, const struct ggml_tensor *tensor, cache_view *cache)
 {
     cache->size = 0;
-    if (tensor->type == GGML_TYPE_Q8_0) return widen(backend, tensor, &cache->view, &cache->size);
+    if (!sbg_is_float(tensor->type)) return widen(backend, tensor, &cache->view, &cache->size);
     sbg_view_of(tensor, &cache->view);
     return SAMEBITS_OK;
 }
@@ -295,15 +287,6 @@ static bool supports_get_rows(const struct ggml_tensor *op)
     const struct ggml_tensor *table = op->src[0];
     return table->buffer && sbg_is_our_type(table->buffer->buft) && sbg_packable(table) &&
            table->ne[1] >= MIN_TABLE_ROWS && op->src[1]->type == GGML_TYPE_I32 && op->type == GGML_TYPE_F32;
-}
-
-/* Widens a row with the host's own function, the one its GET_ROWS uses. */
-static void widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n)
-{
-    if (type == GGML_TYPE_F32)
-        memcpy(out, bytes, (size_t)n * sizeof *out);
-    else
-        sbg_ggml.type_traits(type)->to_float(bytes, out, n);
 }
 
 static samebits_status get_rows(sbg_backend *backend, struct ggml_tensor *op)
