@@ -104,7 +104,9 @@ int main(void)
     check_matmul_quantized();
     check_norm();
     check_softmax();
+    check_epilogue();
     check_attention();
+    check_attention_op();
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed != 0;
 }

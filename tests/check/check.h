@@ -36,6 +36,8 @@ void check_matmul(void);
 void check_matmul_quantized(void);
 void check_norm(void);
 void check_softmax(void);
+void check_epilogue(void);
 void check_attention(void);
+void check_attention_op(void);
 
 #endif
