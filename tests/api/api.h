@@ -46,6 +46,9 @@ int api_teardown(void **state);
 /* Each returns the number of failed tests. */
 int api_context_tests(void);
 int api_matmul_tests(void);
+int api_rows_tests(void);
 int api_weights_tests(void);
+int api_quantized_tests(void);
+int api_rows_tests(void);
 
 #endif

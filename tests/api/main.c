@@ -24,7 +24,10 @@ static const struct {
 } groups[] = {
     {"context", api_context_tests},
     {"matmul", api_matmul_tests},
+    {"rows", api_rows_tests},
     {"weights", api_weights_tests},
+    {"quantized", api_quantized_tests},
+    {"rows", api_rows_tests},
 };
 
 int main(int argc, char **argv)

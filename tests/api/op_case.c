@@ -40,17 +40,17 @@ void op_expect_at(op_case *c, samebits_status status, const char *name, const ch
     const samebits_status have = c->call(c);
     const char *message = samebits_last_error();
     if (have != status) {
-        print_error("%s of %s: want %s, have %s (%s)\n", what, name, samebits_status_name(status),
+        print_error("%s of %s: want %s, have %s (%s)\n", what, name ? name : "out", samebits_status_name(status),
                     samebits_status_name(have), have ? message : "no message");
         _fail(file, line);
     }
-    if (!op_names(message, name)) {
+    if (name && !op_names(message, name)) {
         print_error("%s of %s: the message does not name it: \"%s\"\n", what, name, message);
         _fail(file, line);
     }
     for (int i = 0; i < c->count; i++)
         if (!test_unchanged(c->argument[i].tensor)) {
-            print_error("%s of %s: the call failed and wrote to %s\n", what, name, c->argument[i].name);
+            print_error("%s of %s: the call failed and wrote to %s\n", what, name ? name : "out", c->argument[i].name);
             _fail(file, line);
         }
 }
@@ -164,6 +164,22 @@ static void spoil_shape(op_case *c, int i)
     }
 }
 
+/* The output lies over an input, and perhaps over others that happen to be near it in memory. */
+static void expect_overlap(op_case *c, int i, const char *what)
+{
+    const char *begin = (char *)c->pointer[i]->data + c->pointer[i]->byte_offset;
+    const char *end = begin + c->argument[i].tensor->size;
+    op_expect(c, SAMEBITS_ERR_OVERLAP, NULL, what);
+    for (int j = 0; j < c->count; j++) {
+        const test_tensor *in = c->argument[j].tensor;
+        const char *from = (char *)in->memory;
+        if (c->argument[j].flags & OP_OUT || from >= end || begin >= from + in->size) continue;
+        if (op_names(samebits_last_error(), c->argument[j].name)) return;
+    }
+    print_error("%s: the message names no input under it: \"%s\"\n", what, samebits_last_error());
+    fail();
+}
+
 static void spoil_output(op_case *c, int i)
 {
     spoilt s;
@@ -179,15 +195,15 @@ static void spoil_output(op_case *c, int i)
         t->data = in->memory + in->dl.byte_offset;
         t->byte_offset = 0;
         if (!(c->argument[j].flags & OP_IN_PLACE))
-            op_expect(c, SAMEBITS_ERR_OVERLAP, c->argument[j].name, "output at the start");
+            expect_overlap(c, i, "output at the start of an input");
         /* The last element of the input is the output's first; a partial overlap is wrong also in place. */
         t->data = (char *)t->data + (in->size - in->dl.byte_offset - 1) / 4 * 4;
         if ((char *)t->data != (char *)in->memory + in->dl.byte_offset)
-            op_expect(c, SAMEBITS_ERR_OVERLAP, c->argument[j].name, "output at the end");
+            expect_overlap(c, i, "output at the end of an input");
         /* The same through byte_offset. */
         t->byte_offset = (uint64_t)((char *)t->data - (char *)in->memory);
         t->data = in->memory;
-        if (t->byte_offset) op_expect(c, SAMEBITS_ERR_OVERLAP, c->argument[j].name, "output by byte_offset");
+        if (t->byte_offset) expect_overlap(c, i, "output by byte_offset");
         c->pointer[i] = &c->argument[i].tensor->dl;
     }
 }

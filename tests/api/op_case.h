@@ -34,7 +34,7 @@ typedef struct op_case {
 
 void op_add(op_case *c, const char *name, test_tensor *tensor, int min_dims, int max_dims, unsigned flags);
 
-/* The call must give this status, a message that names `name`, and leave all memory as it was. */
+/* The call must give this status, a message that names `name` (unless NULL), and leave all memory as it was. */
 void op_expect_at(op_case *c, samebits_status status, const char *name, const char *what, const char *file, int line);
 #define op_expect(c, status, name, what) op_expect_at(c, status, name, what, __FILE__, __LINE__)
 /* The call must succeed and leave its inputs as they were. */
