@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { PP_TOKENS = 512, TG_TOKENS = 64, WARM_TOKENS = 32, CONTEXT = 1024, ROUNDS = 3 };
@@ -176,6 +177,15 @@ static double ratio_of(const struct bench *bench, int measure)
     return stock > 0 ? median_rate(bench, OURS, measure) / stock : 0;
 }
 
+/* An engine that did not run has no rate. */
+static void print_number(int width, double value, const char *unit)
+{
+    if (value > 0)
+        printf(" %*.*f%s", width, *unit ? 2 : 1, value, unit);
+    else
+        printf(" %*s", width + (int)strlen(unit), "-");
+}
+
 static void print_table(const struct bench *bench)
 {
     printf("%s, tokens per second, medians of %d interleaved runs; stock at its best setting.\n\n", bench->description,
@@ -183,9 +193,20 @@ static void print_table(const struct bench *bench)
     printf("%-18s %9s %9s %7s  %s\n", "", "stock", "samebits", "ratio", "best of stock");
     for (int i = 0; i < MEASURES; i++) {
         const int best = best_stock(bench, i);
-        printf("%-18s %9.1f %9.1f %6.2fx  %s\n", measures[i].name, best >= 0 ? median_rate(bench, best, i) : 0,
-               median_rate(bench, OURS, i), ratio_of(bench, i), best >= 0 ? settings[best].name : "-");
+        printf("%-18s", measures[i].name);
+        print_number(9, best >= 0 ? median_rate(bench, best, i) : 0, "");
+        print_number(9, median_rate(bench, OURS, i), "");
+        print_number(6, ratio_of(bench, i), "x");
+        printf("  %s\n", best >= 0 ? settings[best].name : "-");
     }
+}
+
+static void add_rate(cJSON *row, const char *name, double rate)
+{
+    if (rate > 0)
+        cJSON_AddNumberToObject(row, name, rate);
+    else
+        cJSON_AddNullToObject(row, name);
 }
 
 static void print_json(const struct bench *bench)
@@ -199,9 +220,9 @@ static void print_json(const struct bench *bench)
         cJSON *row = cJSON_CreateObject();
         cJSON_AddStringToObject(row, "name", measures[i].key);
         cJSON_AddNumberToObject(row, "threads", measures[i].threads);
-        cJSON_AddNumberToObject(row, "stock", best >= 0 ? median_rate(bench, best, i) : 0);
-        cJSON_AddNumberToObject(row, "samebits", median_rate(bench, OURS, i));
-        cJSON_AddNumberToObject(row, "ratio", ratio_of(bench, i));
+        add_rate(row, "stock", best >= 0 ? median_rate(bench, best, i) : 0);
+        add_rate(row, "samebits", median_rate(bench, OURS, i));
+        add_rate(row, "ratio", ratio_of(bench, i));
         cJSON_AddStringToObject(row, "best_of_stock", best >= 0 ? settings[best].name : "");
         cJSON_AddItemToArray(list, row);
     }
