@@ -72,27 +72,33 @@ int cli_levels(samebits_cpu levels[static 4])
     return count;
 }
 
-samebits_context *cli_context(samebits_cpu cpu, int threads)
+static void run_workers(void *user, int workers, void (*body)(void *arg, int worker), void *arg)
+{
+    (void)user;
+    while (workers-- > 0) body(arg, workers);
+}
+
+samebits_context *cli_context(samebits_cpu cpu, int threads, int lent)
 {
     static struct {
         samebits_cpu cpu;
-        int threads;
+        int threads, lent;
         samebits_context *context;
-    } made[64];
+    } made[128];
     static size_t count;
     for (size_t i = 0; i < count; i++)
-        if (made[i].cpu == cpu && made[i].threads == threads) return made[i].context;
+        if (made[i].cpu == cpu && made[i].threads == threads && made[i].lent == lent) return made[i].context;
+    if (count == CLI_COUNT(made)) cli_die("more than %zu contexts", count);
     samebits_options options;
     samebits_options_default(&options);
     options.cpu = cpu;
     options.threads = threads;
-    samebits_context *context;
-    cli_check(samebits_create(&context, &options), "samebits_create");
-    if (count == CLI_COUNT(made)) samebits_destroy(&made[--count].context);
+    if (lent) options.parallel_for = run_workers;
     made[count].cpu = cpu;
     made[count].threads = threads;
-    made[count++].context = context;
-    return context;
+    made[count].lent = lent;
+    cli_check(samebits_create(&made[count].context, &options), "samebits_create");
+    return made[count++].context;
 }
 
 void cli_check(samebits_status status, const char *what)

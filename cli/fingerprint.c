@@ -76,7 +76,7 @@ static int compute(samebits_cpu cpu, line *lines)
         lines[count++] = (line){ops[i].name,
                                 ops[i].form,
                                 samebits_order_name(ops[i].order),
-                                hash_op(&ops[i], cli_context(cpu, 0)),
+                                hash_op(&ops[i], cli_context(cpu, 0, 0)),
                                 NULL,
                                 0};
     }
@@ -185,7 +185,7 @@ static void print_json(const options *o, const line *lines, int count, int moved
     cJSON *root = cJSON_CreateObject();
     cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
     cJSON_AddStringToObject(root, "version", samebits_version());
-    cJSON_AddStringToObject(root, "cpu", samebits_cpu_name(samebits_context_cpu(cli_context(o->cpu, 0))));
+    cJSON_AddStringToObject(root, "cpu", samebits_cpu_name(samebits_context_cpu(cli_context(o->cpu, 0, 0))));
     cJSON *list = cJSON_AddArrayToObject(root, "fingerprints");
     for (int i = 0; i < count; i++) {
         cJSON *one = cJSON_CreateObject();
@@ -219,7 +219,7 @@ int command_fingerprint(int argc, char **argv)
         print_json(&o, lines, count, moved);
     } else if (o.check) {
         printf("%s: %d of %d fingerprints moved at level %s\n", moved ? "MOVED" : "same bits", moved, count,
-               samebits_cpu_name(samebits_context_cpu(cli_context(o.cpu, 0))));
+               samebits_cpu_name(samebits_context_cpu(cli_context(o.cpu, 0, 0))));
     } else {
         printf("# samebits %s: op, form, order, hash\n", samebits_version());
         for (int i = 0; i < count; i++)

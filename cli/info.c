@@ -40,7 +40,7 @@ static const samebits_order orders[] = {SAMEBITS_ORDER_PORTABLE_1, SAMEBITS_ORDE
 
 static void print_human(void)
 {
-    samebits_context *context = cli_context(SAMEBITS_CPU_AUTO, 0);
+    samebits_context *context = cli_context(SAMEBITS_CPU_AUTO, 0, 0);
     samebits_cpu levels[4];
     const int count = cli_levels(levels);
     printf("samebits   %s\n", samebits_version());
@@ -66,7 +66,7 @@ static void print_human(void)
 
 static void print_json(void)
 {
-    samebits_context *context = cli_context(SAMEBITS_CPU_AUTO, 0);
+    samebits_context *context = cli_context(SAMEBITS_CPU_AUTO, 0, 0);
     samebits_cpu levels[4];
     const int count = cli_levels(levels);
     cJSON *root = cJSON_CreateObject();

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "plain.h"
+#include "quant.h"
 
 static samebits_status run_matmul(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
@@ -38,26 +39,82 @@ static samebits_status run_prepared(const problem *p, samebits_context *context,
     return samebits_linear_prepared(context, x, p->prepared, p->op->order, &p->epilogue, out);
 }
 
+static samebits_status run_quantized(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_matmul_quantized(context, x, &p->w.dl, p->op->format, p->op->order, &p->epilogue, out);
+}
+
+static samebits_status run_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_rms_norm(context, x, &p->w.dl, NORM_EPS, out);
+}
+
+static samebits_status run_layer_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_layer_norm(context, x, &p->w.dl, &p->bias.dl, NORM_EPS, out);
+}
+
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
-#define FLOATS(name, form, type, out, flags, run)                                                                      \
+#define INT8     SAMEBITS_ORDER_INT8_1
+#define FLOATS(name, form, type, out, flags, activation, run)                                                          \
     {                                                                                                                  \
         name, form, T_##type, T_##type, T_##out, PORTABLE, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags),                 \
-            SAMEBITS_ACTIVATION_NONE, run, plain_product                                                               \
+            SAMEBITS_ACTIVATION_##activation, run, plain_product                                                       \
+    }
+/* Weights of a 16-bit format under f32 activations. */
+#define MIXED(form, type)                                                                                              \
+    {                                                                                                                  \
+        "linear_prepared", form, T_F32, T_##type, T_F32, PORTABLE, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,     \
+            SAMEBITS_ACTIVATION_NONE, run_prepared, plain_product                                                      \
+    }
+#define QUANTIZED(name, form, type, order, flags, run, plain)                                                          \
+    {                                                                                                                  \
+        name, form, T_F32, T_U8, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags), SAMEBITS_ACTIVATION_NONE,   \
+            run, plain                                                                                                 \
+    }
+#define QUANTIZED_ALL(form, type)                                                                                      \
+    QUANTIZED("linear_prepared", form, type, PORTABLE, OP_PREPARED, run_prepared, plain_product),                      \
+        QUANTIZED("linear_prepared", form, type, INT8, OP_PREPARED, run_prepared, plain_int8),                         \
+        QUANTIZED("matmul_quantized", form, type, PORTABLE, 0, run_quantized, plain_product),                          \
+        QUANTIZED("matmul_quantized", form, type, INT8, 0, run_quantized, plain_int8)
+#define ROWS(name, form, type, flags, run, plain)                                                                      \
+    {                                                                                                                  \
+        name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
+            plain                                                                                                      \
     }
 
 const op ops[] = {
-    FLOATS("matmul", "f32", F32, F32, OP_CONTROL, run_matmul),
-    FLOATS("matmul", "f16", F16, F16, 0, run_matmul),
-    FLOATS("matmul", "bf16", BF16, BF16, 0, run_matmul),
-    FLOATS("matmul", "f16-f32", F16, F32, 0, run_matmul),
-    FLOATS("matmul", "bf16-f32", BF16, F32, 0, run_matmul),
-    FLOATS("addmm", "f32", F32, F32, OP_EPILOGUE, run_addmm),
-    FLOATS("linear", "f32", F32, F32, 0, run_linear),
-    FLOATS("linear", "f16", F16, F16, 0, run_linear),
-    FLOATS("linear", "bf16", BF16, BF16, 0, run_linear),
-    FLOATS("linear_prepared", "f32", F32, F32, OP_PREPARED, run_prepared),
-    FLOATS("linear_prepared", "f16", F16, F16, OP_PREPARED, run_prepared),
-    FLOATS("linear_prepared", "bf16", BF16, BF16, OP_PREPARED, run_prepared),
+    FLOATS("matmul", "f32", F32, F32, 0, NONE, run_matmul),
+    FLOATS("matmul", "f16", F16, F16, 0, NONE, run_matmul),
+    FLOATS("matmul", "bf16", BF16, BF16, 0, NONE, run_matmul),
+    FLOATS("matmul", "f16-f32", F16, F32, 0, NONE, run_matmul),
+    FLOATS("matmul", "bf16-f32", BF16, F32, 0, NONE, run_matmul),
+    FLOATS("addmm", "f32", F32, F32, OP_EPILOGUE, NONE, run_addmm),
+    FLOATS("addmm", "bf16", BF16, BF16, OP_EPILOGUE, NONE, run_addmm),
+    FLOATS("linear", "f32", F32, F32, 0, NONE, run_linear),
+    FLOATS("linear", "f16", F16, F16, 0, NONE, run_linear),
+    FLOATS("linear", "bf16", BF16, BF16, 0, NONE, run_linear),
+    FLOATS("linear", "f32+bias+relu", F32, F32, OP_EPILOGUE, RELU, run_linear),
+    FLOATS("linear", "f32+bias+silu", F32, F32, OP_EPILOGUE, SILU, run_linear),
+    FLOATS("linear", "f16+bias+gelu", F16, F32, OP_EPILOGUE, GELU, run_linear),
+    FLOATS("linear", "bf16+bias+gelu_tanh", BF16, F32, OP_EPILOGUE, GELU_TANH, run_linear),
+    FLOATS("linear_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_prepared),
+    FLOATS("linear_prepared", "f16", F16, F16, OP_PREPARED, NONE, run_prepared),
+    FLOATS("linear_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_prepared),
+    MIXED("f32*f16", F16),
+    MIXED("f32*bf16", BF16),
+    QUANTIZED_ALL("q4_0", Q4_0),
+    QUANTIZED_ALL("q5_0", Q5_0),
+    QUANTIZED_ALL("q8_0", Q8_0),
+    QUANTIZED_ALL("q4_k", Q4_K),
+    QUANTIZED_ALL("q5_k", Q5_K),
+    QUANTIZED_ALL("q6_k", Q6_K),
+    ROWS("rms_norm", "f32", F32, OP_NORM, run_rms_norm, plain_rms_norm),
+    ROWS("rms_norm", "f16", F16, OP_NORM, run_rms_norm, plain_rms_norm),
+    ROWS("rms_norm", "bf16", BF16, OP_NORM, run_rms_norm, plain_rms_norm),
+    ROWS("layer_norm", "f32", F32, OP_NORM, run_layer_norm, plain_layer_norm),
+    ROWS("layer_norm", "f16", F16, OP_NORM, run_layer_norm, plain_layer_norm),
+    ROWS("layer_norm", "bf16", BF16, OP_NORM, run_layer_norm, plain_layer_norm),
 };
 const int op_count = CLI_COUNT(ops);
 
@@ -70,7 +127,7 @@ int op_present(const op *o)
     tensor_make2(&x, o->x, LAYOUT_PLAIN, 1, p.k);
     tensor_make2(&out, o->out, LAYOUT_PLAIN, 1, p.n);
     tensor_fill(&x, FILL_UNIT, &r);
-    const samebits_status status = o->run(&p, cli_context(SAMEBITS_CPU_SCALAR, 1), &x.dl, &out.dl);
+    const samebits_status status = o->run(&p, cli_context(SAMEBITS_CPU_SCALAR, 1, 0), &x.dl, &out.dl);
     tensor_free(&x);
     tensor_free(&out);
     problem_free(&p);
@@ -96,6 +153,27 @@ static void make_epilogue(problem *p, rng *r)
     p->epilogue.bias = &p->bias.dl;
 }
 
+static void make_weights(problem *p, rng *r)
+{
+    const op *o = p->op;
+    size_t row_size = 0;
+    cli_check(samebits_format_row_size(o->format, p->k, &row_size), "samebits_format_row_size");
+    tensor_make2(&p->w, o->w, LAYOUT_PLAIN, p->n, o->w == T_U8 ? (int64_t)row_size : p->k);
+    p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
+    if (o->w == T_U8) {
+        quant_fill(o->format, &p->w, r);
+        for (int64_t row = 0; row < p->n; row++)
+            quant_row(o->format, tensor_at(&p->w, row * (int64_t)row_size), p->k, p->wide + row * p->k);
+    } else {
+        tensor_fill(&p->w, FILL_SPREAD, r);
+        for (int64_t row = 0; row < p->n; row++) tensor_row(&p->w, row, p->wide + row * p->k);
+    }
+    if (o->flags & OP_PREPARED)
+        cli_check(
+            samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1, 0), &p->w.dl, o->format, NULL, &p->prepared),
+            "samebits_weights_prepare");
+}
+
 void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
 {
     const int64_t block = CLI_MAX(samebits_format_block(o->format), 1);
@@ -104,14 +182,13 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
     p->k = (k + block - 1) / block * block;
     p->n = o->flags & OP_HAS_N ? n : p->k;
     make_epilogue(p, r);
-    if (!(o->flags & OP_HAS_N)) return;
-    tensor_make2(&p->w, o->w, LAYOUT_PLAIN, p->n, p->k);
-    tensor_fill(&p->w, FILL_SPREAD, r);
-    p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
-    for (int64_t row = 0; row < p->n; row++) tensor_row(&p->w, row, p->wide + row * p->k);
-    if (o->flags & OP_PREPARED)
-        cli_check(samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1), &p->w.dl, o->format, NULL, &p->prepared),
-                  "samebits_weights_prepare");
+    if (o->flags & OP_NORM) {
+        tensor_make(&p->w, T_F32, LAYOUT_PLAIN, 1, &p->k);
+        tensor_make(&p->bias, T_F32, LAYOUT_PLAIN, 1, &p->k);
+        tensor_fill(&p->w, FILL_UNIT, r);
+        tensor_fill(&p->bias, FILL_UNIT, r);
+    }
+    if (o->flags & OP_HAS_N) make_weights(p, r);
 }
 
 void problem_free(problem *p)

@@ -22,7 +22,7 @@ typedef enum op_flags {
     OP_HAS_N = 1,    /* N is free; otherwise out has x's columns */
     OP_PREPARED = 2, /* weights go through samebits_weights_prepare */
     OP_EPILOGUE = 4, /* with alpha, beta, c, bias and an activation */
-    OP_CONTROL = 8   /* stock libraries have it too */
+    OP_NORM = 8      /* w and bias are those of a norm, (K) */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plain_math.h"
+
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 enum { FLUSH_BITS = 0x8040 }; /* FTZ and DAZ */
@@ -92,13 +94,13 @@ static float faulty_dot(const plain_call *call, int64_t row, const float *x, con
 }
 
 /* spec/ops/matmul.md, section epilogue. */
-static float epilogue(const problem *p, int64_t col, float t)
+float plain_epilogue(const problem *p, int64_t col, float t)
 {
     const samebits_epilogue *e = &p->epilogue;
     t = e->alpha * t;
     if (e->c) t = fmaf(e->beta, tensor_get(&p->c, col), t);
     if (e->bias) t += tensor_get(&p->bias, col);
-    return t;
+    return plain_activation(e->activation, t);
 }
 
 static void store(const plain_call *call, int64_t index, float value)
@@ -122,7 +124,7 @@ static __attribute__((noinline)) void product_rows(const plain_call *call)
         if (call->fault == FAULT_LEAK && row + 1 < rows && p->k)
             x[p->k - 1] = tensor_get(call->x, (row + 2) * p->k - 1);
         for (int64_t col = 0; col < p->n; col++)
-            store(call, row * p->n + col, epilogue(p, col, faulty_dot(call, row, x, p->wide + col * p->k)));
+            store(call, row * p->n + col, plain_epilogue(p, col, faulty_dot(call, row, x, p->wide + col * p->k)));
     }
     free(x);
 }

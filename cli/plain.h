@@ -9,6 +9,7 @@
 typedef struct setting {
     samebits_cpu cpu;
     int threads;
+    int lent; /* the threads are the caller's own */
 } setting;
 
 /* Deviations that --self-test plants (fault.c says which check must see each). */
@@ -34,7 +35,15 @@ struct plain_call {
     tensor *out;     /* (M, N) */
 };
 
+/* Products with f32 weights (problem.wide); int8-1; the norms. */
 void plain_product(const plain_call *call);
+void plain_int8(const plain_call *call);
+void plain_rms_norm(const plain_call *call);
+void plain_layer_norm(const plain_call *call);
+#define NORM_EPS 1e-5f
+
+/* From the sum to the value that is rounded to the output's dtype. */
+float plain_epilogue(const problem *p, int64_t col, float t);
 
 /* FP control of this thread: whether subnormals are flushed, on entry and in results. */
 void host_flush(int on);

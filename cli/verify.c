@@ -20,7 +20,7 @@ static void run_samebits(const engine *e, const problem *p, setting how, const t
     tensor to = *out;
     to.dl.shape = to.shape;
     to.dl.strides = to.stride;
-    cli_check(p->op->run(p, cli_context(how.cpu, how.threads), &x->dl, &to.dl), p->op->name);
+    cli_check(p->op->run(p, cli_context(how.cpu, how.threads, how.lent), &x->dl, &to.dl), p->op->name);
 }
 
 const engine engine_samebits = {run_samebits, FAULT_NONE, 0};

@@ -1,0 +1,90 @@
+/* Order int8-1 in plain C (spec/ops/matmul_quantized.md). */
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plain.h"
+#include "quant.h"
+
+enum { STEP = 32 };
+
+/* One row's activations: quants, and a scale for each step of 32. */
+static void quantise(const float *x, int64_t k, const float *other, int *q, float *scale)
+{
+    for (int64_t s = 0; s < k / STEP; s++) {
+        float largest = 0.0f;
+        int finite = 1;
+        for (int64_t i = s * STEP; i < (s + 1) * STEP; i++) {
+            finite &= isfinite(x[i]) != 0;
+            largest = fmaxf(largest, fabsf(x[i]));
+            if (other) largest = fmaxf(largest, fabsf(other[i]));
+        }
+        const int zero = !finite || largest < 0x1p-64f;
+        const float inverse = 127.0f / largest;
+        for (int64_t i = s * STEP; i < (s + 1) * STEP; i++) q[i] = zero ? 0 : (int)rintf(x[i] * inverse);
+        scale[s] = !finite ? NAN : zero ? 0.0f : largest / 127.0f;
+    }
+}
+
+/* The integer sums of a step, scaled by the weights' own scales. */
+static float step_value(samebits_format format, const quant_block *b, int step, const int *x)
+{
+    int sums[2] = {0, 0}, total = 0;
+    for (int i = 0; i < STEP; i++) {
+        sums[i / 16] += x[i] * b->q[step * STEP + i];
+        total += x[i];
+    }
+    const int *scale = b->scale + 2 * step;
+    if (quant_has_min(format))
+        return fmaf((float)(sums[0] + sums[1]), b->d * (float)scale[0],
+                    -((float)total * (b->dmin * (float)b->min[2 * step])));
+    return (float)(scale[0] * sums[0] + scale[1] * sums[1]) * b->d;
+}
+
+static float dot(const plain_call *call, const uint8_t *bytes, const int *q, const float *scale)
+{
+    const samebits_format format = call->p->op->format;
+    const int64_t steps = call->p->k / STEP, per_block = samebits_format_block(format) / STEP;
+    const size_t size = (size_t)(call->p->w.shape[1] / (steps / per_block));
+    const int swap = call->fault == FAULT_SWAP && call->how.cpu != SAMEBITS_CPU_SCALAR;
+    float acc = 0.0f;
+    quant_block b;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t s = swap ? steps - 1 - i : i;
+        quant_read(format, bytes + (size_t)(s / per_block) * size, &b);
+        acc = fmaf(step_value(format, &b, (int)(s % per_block), q + s * STEP), scale[s], acc);
+    }
+    return acc;
+}
+
+static __attribute__((noinline)) void rows(const plain_call *call)
+{
+    const problem *p = call->p;
+    const int64_t m = call->x->shape[0];
+    float *x = cli_alloc((size_t)p->k * sizeof *x), *next = cli_alloc((size_t)p->k * sizeof *next);
+    float *scale = cli_alloc((size_t)p->k * sizeof *scale);
+    int *q = cli_alloc((size_t)p->k * sizeof *q);
+    for (int64_t row = 0; row < m; row++) {
+        const int leak = call->fault == FAULT_LEAK && row + 1 < m;
+        tensor_row(call->x, row, x);
+        if (leak) tensor_row(call->x, row + 1, next);
+        quantise(x, p->k, leak ? next : NULL, q, scale);
+        for (int64_t col = 0; col < p->n; col++)
+            tensor_set(call->out, row * p->n + col,
+                       plain_epilogue(p, col, dot(call, tensor_at(&p->w, col * p->w.shape[1]), q, scale)));
+    }
+    free(x);
+    free(next);
+    free(scale);
+    free(q);
+}
+
+void plain_int8(const plain_call *call)
+{
+    fenv_t host;
+    fegetenv(&host);
+    if (call->fault != FAULT_FLUSH) fesetenv(FE_DFL_ENV);
+    rows(call);
+    fesetenv(&host);
+}

@@ -1,0 +1,71 @@
+/* Norms and softmaxes in plain C (spec/ops/norm.md, spec/ops/softmax.md). */
+#include <fenv.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "plain.h"
+#include "plain_math.h"
+
+/* spec/order.md, section sums: 64 lanes in chunks of 16384, folded in halves. Adds x - mean, or its squares. */
+static float sum(const float *x, int64_t n, float mean, int squares, int lanes)
+{
+    float total = 0.0f;
+    for (int64_t begin = 0; begin < n; begin += 16384) {
+        float lane[64] = {0};
+        for (int64_t i = begin; i < CLI_MIN(begin + 16384, n); i++) {
+            float *s = &lane[(i - begin) % lanes];
+            const float d = x[i] - mean;
+            *s = squares ? fmaf(d, d, *s) : *s + d;
+        }
+        for (int half = lanes / 2; half; half /= 2)
+            for (int l = 0; l < half; l++) lane[l] += lane[l + half];
+        total = begin ? total + lane[0] : lane[0];
+    }
+    return total;
+}
+
+static void norm_row(const plain_call *call, const float *x, int64_t row, int centered)
+{
+    const problem *p = call->p;
+    const int64_t n = p->k;
+    const int lanes = call->fault == FAULT_ONE_ROW && call->x->shape[0] == 1 ? 32 : 64;
+    const float mean = centered ? sum(x, n, 0.0f, 0, lanes) / (float)n : 0.0f;
+    const float scale = 1.0f / sqrtf(sum(x, n, mean, 1, lanes) / (float)n + NORM_EPS);
+    for (int64_t i = 0; i < n; i++) {
+        float y = (x[i] - mean) * scale * tensor_get(&p->w, i);
+        if (centered) y += tensor_get(&p->bias, i);
+        tensor_set(call->out, row * n + i, y);
+    }
+}
+
+static void each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t))
+{
+    fenv_t host;
+    fegetenv(&host);
+    if (call->fault != FAULT_FLUSH) fesetenv(FE_DFL_ENV);
+    float *x = cli_alloc((size_t)call->p->k * sizeof(float));
+    for (int64_t row = 0; row < call->x->shape[0]; row++) {
+        tensor_row(call->x, row, x);
+        row_fn(call, x, row);
+    }
+    free(x);
+    fesetenv(&host);
+}
+
+static void rms_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    norm_row(call, x, row, 0);
+}
+static void layer_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    norm_row(call, x, row, 1);
+}
+
+void plain_rms_norm(const plain_call *call)
+{
+    each_row(call, rms_norm_row);
+}
+void plain_layer_norm(const plain_call *call)
+{
+    each_row(call, layer_norm_row);
+}

@@ -1,0 +1,22 @@
+/* GGUF's quantised blocks, read from the spec (spec/formats.md), and random ones to test with. */
+#ifndef QUANT_H
+#define QUANT_H
+
+#include "tensor.h"
+
+/* A block in plain numbers: weight i is d * scale[i / 16] * q[i], less dmin * min[i / 16] where the format
+ * has minima. */
+typedef struct quant_block {
+    int q[256];
+    int scale[16], min[16];
+    float d, dmin;
+} quant_block;
+
+int quant_has_min(samebits_format format);
+void quant_read(samebits_format format, const uint8_t *bytes, quant_block *block);
+/* Row of k weights as f32. */
+void quant_row(samebits_format format, const uint8_t *bytes, int64_t k, float *out);
+/* Rows (N, row size) of random integers, scales of both signs and moderate size. */
+void quant_fill(samebits_format format, tensor *w, rng *r);
+
+#endif
