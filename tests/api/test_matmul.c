@@ -255,7 +255,7 @@ static void test_huge_views(void **state)
     const samebits_status wider = samebits_matmul(api_context, &a, &b, NULL, &wide->dl);
     assert_true(wider == SAMEBITS_ERR_MEMORY || wider == SAMEBITS_ERR_OVERFLOW);
     assert_true(test_unchanged(wide));
-    for (int shift = 40; shift < 63; shift++) {
+    for (int shift = 46; shift < 63; shift++) { /* below, a system that overcommits may grant the memory */
         row[1] = column[0] = (int64_t)1 << shift;
         b.shape = column;
         const samebits_status s = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
