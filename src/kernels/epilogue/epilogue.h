@@ -1,0 +1,43 @@
+/* Kernels of the epilogue of matrix products.
+ *
+ * Shapes: out (n) from acc (n): a run of columns of one row.
+ * Order:  portable-1, spec/ops/matmul.md, section epilogue.
+ * Memory: the caller's; kernels allocate nothing. Elements are contiguous; out may be c.
+ * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
+#ifndef SB_EPILOGUE_KERNEL_H
+#define SB_EPILOGUE_KERNEL_H
+
+#include <samebits/matmul.h>
+
+#include "base/cpu.h"
+
+typedef struct sb_epilogue_args {
+    int64_t n;
+    const float *acc;
+    float alpha, beta;
+    const void *c, *bias; /* NULL: absent */
+    void *out;
+    samebits_format c_format, bias_format, out_format; /* F32, F16 or BF16 */
+    samebits_activation activation;
+} sb_epilogue_args;
+
+typedef void sb_epilogue_fn(const sb_epilogue_args *args);
+
+/* A row of the table epilogue.inc. Rows of one order give the same bits. */
+typedef struct sb_epilogue_row {
+    const char *name;
+    sb_epilogue_fn *fn;
+    samebits_order order;
+    unsigned cpu; /* SB_CPU_* flags it needs */
+} sb_epilogue_row;
+
+#define SB_EPILOGUE_ROW(symbol, order, cpu) sb_epilogue_fn symbol;
+#include "kernels/epilogue/epilogue.inc"
+#undef SB_EPILOGUE_ROW
+
+/* All rows, the reference first; *count gets their number. */
+const sb_epilogue_row *sb_epilogue_rows(int *count);
+/* The best row on a CPU with these flags. */
+const sb_epilogue_row *sb_epilogue_select(unsigned cpu);
+
+#endif

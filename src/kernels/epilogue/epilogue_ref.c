@@ -1,0 +1,14 @@
+/* The order in scalar C: every other row must give these bits. */
+#include "formats/elements.h"
+#include "kernels/epilogue/epilogue.h"
+#include "order/epilogue.h"
+
+void sb_epilogue_ref(const sb_epilogue_args *a)
+{
+    for (int64_t i = 0; i < a->n; i++) {
+        float t = a->alpha * a->acc[i];
+        if (a->c) t = fmaf(a->beta, sb_element(a->c_format, a->c, i), t);
+        if (a->bias) t = t + sb_element(a->bias_format, a->bias, i);
+        sb_set_element(a->out_format, a->out, i, sb_activation(a->activation, t));
+    }
+}
