@@ -85,6 +85,10 @@ def wait_for(process, url, log):
     raise Trouble(f"llama-server did not answer within {SERVER_PATIENCE} s; see {log}")
 
 
+def has_mapped(pid, library):
+    return library in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="replace")
+
+
 @contextlib.contextmanager
 def running_server(arguments, plugin, log):
     """llama-server with its default settings: 4 slots, unified KV cache."""
@@ -98,6 +102,8 @@ def running_server(arguments, plugin, log):
     try:
         url = f"http://127.0.0.1:{port}"
         wait_for(process, url, log)
+        if bool(plugin) != has_mapped(process.pid, "libggml-samebits"):
+            raise Trouble(f"llama-server did {'not load' if plugin else 'load'} the plugin; see {log}")
         yield url
     finally:
         process.send_signal(signal.SIGTERM)
@@ -111,10 +117,7 @@ def running_server(arguments, plugin, log):
 def check_server(arguments, plugin, name):
     log = arguments.output / f"server-{name}.log"
     with running_server(arguments, plugin, log) as url:
-        result = run_helper(arguments, "--check-server", url)
-    if bool(plugin) != ("samebits is active" in log.read_text(errors="replace")):
-        raise Trouble(f"the {name} server {'did not load' if plugin else 'loaded'} the plugin; see {log}")
-    return result
+        return run_helper(arguments, "--check-server", url)
 
 
 def run_bench(arguments):
