@@ -218,7 +218,9 @@ static bool start(const void *caller)
              samebits_version(), samebits_order_name(plugin.options.order),
              samebits_order_name(SAMEBITS_ORDER_PORTABLE_1), samebits_cpu_name(samebits_context_cpu(plugin.packer)),
              *extras ? " " : "", extras, plugin.options.strict ? ", strict" : "");
-    sbg_ggml.log(GGML_LOG_LEVEL_INFO, "samebits is active: %s\n", plugin.description);
+    /* A warning, because llama-server hides ggml's infos unless it is asked to be verbose, and who runs samebits must see
+     * that it runs. */
+    sbg_ggml.log(GGML_LOG_LEVEL_WARN, "samebits is active: %s\n", plugin.description);
     return true;
 }
 
