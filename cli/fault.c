@@ -3,41 +3,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention.h"
 #include "table.h"
 #include "verify.h"
 
 typedef struct fault {
     fault_id id;
     const char *op, *form;
+    samebits_order order;
     check seen_by; /* the check that exists for this kind */
     const char *what;
 } fault;
 
+#define PORTABLE SAMEBITS_ORDER_PORTABLE_1
+#define INT8     SAMEBITS_ORDER_INT8_1
+
 static const fault faults[] = {
-    {FAULT_CHUNK, "linear", "f32", CHECK_SPEC, "chunks of 128 terms"},
-    {FAULT_SWAP, "linear", "f32", CHECK_LEVELS, "two chunks added in swapped order"},
-    {FAULT_SWAP, "matmul", "f16-f32", CHECK_LEVELS, "two chunks added in swapped order"},
-    {FAULT_TRUNCATE, "linear", "bf16", CHECK_LEVELS, "outputs cut instead of rounded"},
-    {FAULT_SPLIT, "linear", "f32", CHECK_THREADS, "K split over the threads"},
-    {FAULT_LEAK, "linear", "f32", CHECK_CONTENT, "one term taken from the neighbour row"},
-    {FAULT_ONE_ROW, "linear", "f32", CHECK_SHAPE, "another kernel for one row"},
-    {FAULT_TAIL_ROWS, "matmul", "bf16-f32", CHECK_SHAPE, "another kernel for rows past the last four"},
-    {FAULT_STRIDED, "linear", "f32", CHECK_LAYOUT, "another kernel for strided rows"},
-    {FAULT_FLUSH, "linear", "f32", CHECK_HOST, "subnormals flushed as the host says"},
+    {FAULT_CHUNK, "linear", "f32", PORTABLE, CHECK_SPEC, "chunks of 128 terms"},
+    {FAULT_SWAP, "linear", "f32", PORTABLE, CHECK_LEVELS, "two chunks added in swapped order"},
+    {FAULT_SWAP, "matmul", "f16-f32", PORTABLE, CHECK_LEVELS, "two chunks added in swapped order"},
+    {FAULT_SWAP, "linear_prepared", "q4_k", INT8, CHECK_LEVELS, "blocks added in descending order"},
+    {FAULT_TRUNCATE, "linear", "bf16", PORTABLE, CHECK_LEVELS, "outputs cut instead of rounded"},
+    {FAULT_SPLIT, "linear", "f32", PORTABLE, CHECK_THREADS, "K split over the threads"},
+    {FAULT_LEAK, "linear", "f32", PORTABLE, CHECK_CONTENT, "one term taken from the neighbour row"},
+    {FAULT_LEAK, "matmul_quantized", "q8_0", INT8, CHECK_CONTENT, "activation scale shared with the neighbour"},
+    {FAULT_ONE_ROW, "linear", "f32", PORTABLE, CHECK_SHAPE, "another kernel for one row"},
+    {FAULT_TAIL_ROWS, "matmul", "bf16-f32", PORTABLE, CHECK_SHAPE, "another kernel for rows past the last four"},
+    {FAULT_ONE_ROW, "rms_norm", "f32", PORTABLE, CHECK_SHAPE, "another number of lanes for one row"},
+    {FAULT_STRIDED, "linear", "f32", PORTABLE, CHECK_LAYOUT, "another kernel for strided rows"},
+    {FAULT_FLUSH, "linear", "f32", PORTABLE, CHECK_HOST, "subnormals flushed as the host says"},
+    {FAULT_LIBM, "softmax", "f32", PORTABLE, CHECK_SPEC, "exp of the C library"},
+    {FAULT_ROUNDED, "attention", "f32*f16", PORTABLE, CHECK_LAYOUT, "sums over keys rounded to f32"},
+    {FAULT_SPLIT, "attention", "f32", PORTABLE, CHECK_THREADS, "keys split over the threads"},
+    {FAULT_HIDDEN, "attention", "f32*f16", PORTABLE, CHECK_CONTENT, "a hidden key times zero"},
+    {FAULT_FLUSH, "attention", "f32", PORTABLE, CHECK_HOST, "subnormals flushed as the host says"},
 };
 
-static const op *find(const char *name, const char *form)
+static int find_op(const fault *f)
 {
     for (int i = 0; i < op_count; i++)
-        if (!strcmp(ops[i].name, name) && !strcmp(ops[i].form, form)) return &ops[i];
-    cli_die("there is no op %s %s", name, form);
+        if (!strcmp(ops[i].name, f->op) && !strcmp(ops[i].form, f->form) && ops[i].order == f->order) return i;
+    for (int i = 0; i < attention_form_count; i++)
+        if (!strcmp(attention_forms[i].form, f->form)) return i;
+    cli_die("there is no op %s %s", f->op, f->form);
 }
 
 /* Runs all checks on the plain version with a fault. */
-static result try_fault(const verify *v, const op *o, fault_id id)
+static result try_fault(const verify *v, const fault *f, fault_id id)
 {
     verify mine = *v;
-    result r = {o->name, o->form, o->order, {{0, 0}}, NULL};
+    result r = {f->op, f->form, f->order, {{0, 0}}, NULL};
     mine.who = engine_plain(id);
     mine.small = 1;
     mine.full = 0;
@@ -45,8 +60,10 @@ static result try_fault(const verify *v, const op *o, fault_id id)
     mine.levels[0] = SAMEBITS_CPU_SCALAR;
     mine.levels[1] = SAMEBITS_CPU_AVX2;
     mine.level_count = 2;
-    verify_rows(&mine, o, &r);
-    free(r.first);
+    if (!strcmp(f->op, "attention"))
+        verify_attention(&mine, find_op(f), &r);
+    else
+        verify_rows(&mine, &ops[find_op(f)], &r);
     return r;
 }
 
@@ -58,11 +75,13 @@ int verify_faults(const verify *v, int *caught)
     *caught = 0;
     for (size_t i = 0; i < CLI_COUNT(faults); i++) {
         const fault *f = &faults[i];
-        const op *o = find(f->op, f->form);
         if (!v->json) progress("self-test: %s", f->what);
-        const result with = try_fault(v, o, f->id), without = try_fault(v, o, FAULT_NONE);
+        const result with = try_fault(v, f, f->id), without = try_fault(v, f, FAULT_NONE);
         const int64_t seen = with.checks[f->seen_by].differing;
         const int good = seen > 0 && result_differing(&without) == 0;
+        if (without.first && !v->json) printf("%s\n", without.first);
+        free(with.first);
+        free(without.first);
         planted++;
         *caught += good;
         table_cell(&t, "%s", f->what);

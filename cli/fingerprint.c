@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attention.h"
 #include "fingerprint.h"
 #include "op.h"
 #include "table.h"
@@ -28,10 +29,11 @@ void fingerprint_add(uint64_t *hash, const tensor *t)
     }
 }
 
-/* Rows of all kinds: plain ones, subnormals, and from the fifth on NaN and Inf. */
-static void fill_rows(tensor *x, rng *r)
+/* Rows of all kinds: wide and narrow exponents in turn, subnormals, and from the fifth on NaN and Inf. */
+static void fill_rows(tensor *x, int64_t turn, rng *r)
 {
-    tensor_fill(x, FILL_SPREAD, r);
+    for (int64_t row = 0; row < x->shape[0]; row++)
+        tensor_fill_row(x, row, (row + turn) % 2 ? FILL_SPREAD : FILL_UNIT, r);
     for (int64_t row = 2; row < x->shape[0]; row += 6) tensor_fill_row(x, row, FILL_SUBNORMAL, r);
     for (int64_t row = 4; row < x->shape[0]; row += 6) tensor_fill_row(x, row, FILL_INF, r);
     for (int64_t row = 5; row < x->shape[0]; row += 6) tensor_fill_row(x, row, FILL_NAN, r);
@@ -50,7 +52,7 @@ static uint64_t hash_op(const op *o, samebits_context *context)
         problem_make(&p, o, shapes[i].k, shapes[i].n, &r);
         tensor_make2(&x, o->x, LAYOUT_PLAIN, shapes[i].m, p.k);
         tensor_make2(&out, o->out, LAYOUT_PLAIN, shapes[i].m, p.n);
-        fill_rows(&x, &r);
+        fill_rows(&x, (int64_t)i, &r);
         cli_check(o->run(&p, context, &x.dl, &out.dl), o->name);
         fingerprint_add(&hash, &out);
         tensor_free(&x);
@@ -77,6 +79,15 @@ static int compute(samebits_cpu cpu, line *lines)
                                 ops[i].form,
                                 samebits_order_name(ops[i].order),
                                 hash_op(&ops[i], cli_context(cpu, 0, 0)),
+                                NULL,
+                                0};
+    }
+    for (int i = 0; i < attention_form_count; i++) {
+        progress("fingerprint: attention %s", attention_forms[i].form);
+        lines[count++] = (line){"attention",
+                                attention_forms[i].form,
+                                samebits_order_name(SAMEBITS_ORDER_PORTABLE_1),
+                                attention_fingerprint(&attention_forms[i], cli_context(cpu, 0, 0)),
                                 NULL,
                                 0};
     }
@@ -210,7 +221,7 @@ int command_fingerprint(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "", documentation, NULL, NULL, NULL};
     options o = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
-    line *lines = cli_alloc((size_t)(op_count + 64) * sizeof *lines);
+    line *lines = cli_alloc((size_t)(op_count + attention_form_count) * sizeof *lines);
     const int count = compute(o.cpu, lines);
     char *golden = o.file ? read_file(o.file) : cli_text("%s", fingerprint_golden);
     const char *name = o.file ? o.file : "the golden file";

@@ -54,6 +54,18 @@ static samebits_status run_layer_norm(const problem *p, samebits_context *contex
     return samebits_layer_norm(context, x, &p->w.dl, &p->bias.dl, NORM_EPS, out);
 }
 
+static samebits_status run_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_softmax(context, x, NULL, out);
+}
+
+static samebits_status run_log_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_log_softmax(context, x, out);
+}
+
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
 #define INT8     SAMEBITS_ORDER_INT8_1
 #define FLOATS(name, form, type, out, flags, activation, run)                                                          \
@@ -115,6 +127,12 @@ const op ops[] = {
     ROWS("layer_norm", "f32", F32, OP_NORM, run_layer_norm, plain_layer_norm),
     ROWS("layer_norm", "f16", F16, OP_NORM, run_layer_norm, plain_layer_norm),
     ROWS("layer_norm", "bf16", BF16, OP_NORM, run_layer_norm, plain_layer_norm),
+    ROWS("softmax", "f32", F32, 0, run_softmax, plain_softmax),
+    ROWS("softmax", "f16", F16, 0, run_softmax, plain_softmax),
+    ROWS("softmax", "bf16", BF16, 0, run_softmax, plain_softmax),
+    ROWS("log_softmax", "f32", F32, 0, run_log_softmax, plain_log_softmax),
+    ROWS("log_softmax", "f16", F16, 0, run_log_softmax, plain_log_softmax),
+    ROWS("log_softmax", "bf16", BF16, 0, run_log_softmax, plain_log_softmax),
 };
 const int op_count = CLI_COUNT(ops);
 

@@ -24,6 +24,9 @@ typedef enum fault_id {
     FAULT_FLUSH,     /* the host's flush-to-zero is left on */
     FAULT_STRIDED,   /* a strided row is summed in eight lanes */
     FAULT_TRUNCATE,  /* above the scalar level, 16-bit outputs are cut, not rounded */
+    FAULT_LIBM,      /* exp of the C library */
+    FAULT_ROUNDED,   /* attention: sums over keys rounded to f32 */
+    FAULT_HIDDEN,    /* attention: a hidden key times zero */
     FAULT_COUNT
 } fault_id;
 
@@ -35,11 +38,13 @@ struct plain_call {
     tensor *out;     /* (M, N) */
 };
 
-/* Products with f32 weights (problem.wide); int8-1; the norms. */
+/* Products with f32 weights (problem.wide); int8-1; norms and softmaxes. */
 void plain_product(const plain_call *call);
 void plain_int8(const plain_call *call);
 void plain_rms_norm(const plain_call *call);
 void plain_layer_norm(const plain_call *call);
+void plain_softmax(const plain_call *call);
+void plain_log_softmax(const plain_call *call);
 #define NORM_EPS 1e-5f
 
 /* From the sum to the value that is rounded to the output's dtype. */

@@ -38,6 +38,31 @@ static void norm_row(const plain_call *call, const float *x, int64_t row, int ce
     }
 }
 
+/* The denominator is a sum of integers. */
+static void softmax_row(const plain_call *call, const float *x, int64_t row, int log)
+{
+    const int64_t n = call->p->k;
+    float max = -INFINITY;
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        bad |= !(x[i] < INFINITY);
+        max = x[i] > max ? x[i] : max;
+    }
+    int64_t total = 0;
+    float *e = cli_alloc((size_t)n * sizeof *e);
+    for (int64_t i = 0; i < n && !bad; i++) {
+        e[i] = call->fault == FAULT_LIBM ? expf(x[i] - max) : plain_exp(x[i] - max);
+        total += llrint((double)e[i] * 0x1p30);
+    }
+    const float denominator = (float)total * 0x1p-30f;
+    for (int64_t i = 0; i < n; i++) {
+        float y = log ? (x[i] - max) - plain_log(denominator) : e[i] / denominator;
+        if (max == -INFINITY) y = log ? -INFINITY : 0.0f;
+        tensor_set(call->out, row * n + i, bad ? NAN : y);
+    }
+    free(e);
+}
+
 static void each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t))
 {
     fenv_t host;
@@ -61,6 +86,23 @@ static void layer_norm_row(const plain_call *call, const float *x, int64_t row)
     norm_row(call, x, row, 1);
 }
 
+static void softmax_plain_row(const plain_call *call, const float *x, int64_t row)
+{
+    softmax_row(call, x, row, 0);
+}
+static void log_softmax_row(const plain_call *call, const float *x, int64_t row)
+{
+    softmax_row(call, x, row, 1);
+}
+
+void plain_softmax(const plain_call *call)
+{
+    each_row(call, softmax_plain_row);
+}
+void plain_log_softmax(const plain_call *call)
+{
+    each_row(call, log_softmax_row);
+}
 void plain_rms_norm(const plain_call *call)
 {
     each_row(call, rms_norm_row);

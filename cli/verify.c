@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "attention.h"
 #include "stock.h"
 #include "table.h"
 
@@ -164,23 +165,31 @@ static void check_name(const char *only)
 {
     for (int i = 0; i < op_count; i++)
         if (!strcmp(ops[i].name, only)) return;
+    if (!strcmp(only, "attention")) return;
     char *names = cli_text("%s", ops[0].name);
     for (int i = 1; i < op_count; i++)
         if (strcmp(ops[i].name, ops[i - 1].name)) names = cli_text("%s, %s", names, ops[i].name);
-    cli_die("there is no op '%s'; there are %s", only, names);
+    cli_die("there is no op '%s'; there are %s, attention", only, names);
 }
 
 static void run_ops(report *rep)
 {
     const verify *v = &rep->o->v;
-    rep->results = cli_alloc((size_t)op_count * sizeof *rep->results);
+    rep->results = cli_alloc((size_t)(op_count + attention_form_count) * sizeof *rep->results);
     for (int i = 0; i < op_count; i++) {
         if ((v->only && strcmp(v->only, ops[i].name)) || !op_present(&ops[i])) continue;
         result *r = &rep->results[rep->result_count++];
         *r = (result){.op = ops[i].name, .form = ops[i].form, .order = ops[i].order};
         verify_rows(v, &ops[i], r);
-        rep->cases += result_cases(r);
-        rep->differing += result_differing(r);
+    }
+    for (int i = 0; i < attention_form_count && (!v->only || !strcmp(v->only, "attention")); i++) {
+        result *r = &rep->results[rep->result_count++];
+        *r = (result){.op = "attention", .form = attention_forms[i].form, .order = SAMEBITS_ORDER_PORTABLE_1};
+        verify_attention(v, i, r);
+    }
+    for (int i = 0; i < rep->result_count; i++) {
+        rep->cases += result_cases(&rep->results[i]);
+        rep->differing += result_differing(&rep->results[i]);
     }
 }
 

@@ -63,6 +63,9 @@ void expect(result *r, check kind, int holds, const char *format, ...) CLI_PRINT
 /* All checks of one op that works row by row. */
 void verify_rows(const verify *v, const op *o, result *r);
 
+/* All checks of attention in form `form` of attention_forms. */
+void verify_attention(const verify *v, int form, result *r);
+
 /* One stock library's answer to the question whether its rows move. */
 typedef struct control {
     char *library;
