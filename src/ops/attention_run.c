@@ -165,7 +165,10 @@ static void widen_q(const plan *p, const group *g, slot *s)
     for (int64_t r = 0; r < g->rows; r++) {
         const int64_t offset = g->batch * q->stride[0] + head_of(p, g, r) * q->stride[1] + query_of(p, g, r) * q->stride[2];
         float *out = s->q + r * p->a->k_width;
-        for (int64_t i = 0; i < p->a->k_width; i++) out[i] = sb_load(q, offset + i * q->stride[3]);
+        if (q->dtype == SB_F32 && q->stride[3] == 1)
+            memcpy(out, (const float *)(const void *)q->data + offset, (size_t)p->a->k_width * sizeof *out);
+        else
+            for (int64_t i = 0; i < p->a->k_width; i++) out[i] = sb_load(q, offset + i * q->stride[3]);
     }
 }
 
@@ -267,7 +270,10 @@ static void store_row(const plan *p, const group *g, int64_t r, const float *row
 {
     const sb_view *out = &p->a->out;
     const int64_t offset = g->batch * out->stride[0] + head_of(p, g, r) * out->stride[1] + query_of(p, g, r) * out->stride[2];
-    for (int64_t c = 0; c < p->a->v_width; c++) sb_store(out, offset + c * out->stride[3], row[c]);
+    if (out->dtype == SB_F32 && out->stride[3] == 1) /* NaN is canonical already */
+        memcpy((float *)(void *)out->data + offset, row, (size_t)p->a->v_width * sizeof *row);
+    else
+        for (int64_t c = 0; c < p->a->v_width; c++) sb_store(out, offset + c * out->stride[3], row[c]);
 }
 
 /* Last step: adds the parts up in the first one and writes the rows. */

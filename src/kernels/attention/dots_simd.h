@@ -288,7 +288,7 @@ SB_INLINE void dot_direct(samebits_format f, int rows, int groups, const sb_kv *
 }
 
 #define MAX_DIRECT_ROWS 4
-#define DIRECT_GROUPS(rows) ((rows) <= 2 || SB_VL == 16 ? 2 : 1)
+#define DIRECT_GROUPS(rows) (SB_VL == 16 ? 2 : 1)
 
 SB_INLINE void dots_direct(samebits_format f, const sb_attention_part *p)
 {
