@@ -9,7 +9,8 @@
 typedef struct {
     int64_t rows, keys;
     float *q;                           /* [rows][k_width] */
-    int32_t *key, *position;            /* [keys]: memory row, list position */
+    int32_t *key;                       /* [keys]: memory row */
+    int32_t *position;                  /* [keys]: list position; key itself without a key_index */
     int run;                            /* the keys are consecutive rows */
     uint16_t *seen;                     /* [keys] */
     float *score, *bias, *largest;      /* [rows][padded], [padded], [padded] */
@@ -60,11 +61,11 @@ static int64_t cut_slot(const plan *p, char *base, slot *s)
     int64_t n = 0;
     s->q = take(base, &n, rows * a->k_width, sizeof *s->q);
     s->key = take(base, &n, padded, sizeof *s->key);
-    s->position = take(base, &n, padded, sizeof *s->position);
-    s->seen = take(base, &n, padded, sizeof *s->seen);
+    s->position = a->has_index ? take(base, &n, padded, sizeof *s->position) : s->key;
+    s->seen = take(base, &n, a->has_mask ? padded : 0, sizeof *s->seen);
     s->score = take(base, &n, rows * padded, sizeof *s->score);
-    s->bias = take(base, &n, padded, sizeof *s->bias);
-    s->largest = take(base, &n, padded, sizeof *s->largest);
+    s->bias = take(base, &n, a->has_mask ? padded : 0, sizeof *s->bias);
+    s->largest = take(base, &n, sb_value_is_fixed(a->v_format) ? 0 : padded, sizeof *s->largest);
     s->max = take(base, &n, rows, sizeof *s->max);
     s->top = take(base, &n, rows, sizeof *s->top);
     s->bad = take(base, &n, rows, sizeof *s->bad);
@@ -132,29 +133,35 @@ static sb_mask_row mask_row(const plan *p, const group *g, int64_t r)
     return (sb_mask_row){m->data + mask_offset(p, g, r) * sb_dtype_size(m->dtype), m->dtype, m->stride[3]};
 }
 
+/* Which of the list positions [begin, begin + count) some row of the group sees. Returns how many. */
+static int64_t find_seen(const plan *p, const group *g, int64_t begin, int64_t count, slot *s)
+{
+    memset(s->seen, 0, (size_t)count * sizeof *s->seen);
+    for (int64_t r = 0; r < g->rows; r++) {
+        if (same_mask(p, g, r)) continue;
+        const sb_mask_row row = mask_row(p, g, r);
+        sb_mask_seen(&row, p->a->has_index ? s->key : NULL, begin, count, s->seen);
+    }
+    int64_t seen = 0;
+    for (int64_t j = 0; j < count; j++) seen += s->seen[j] != 0;
+    return seen;
+}
+
 /* The keys of list positions [begin, end) that some row of the group sees. */
 static void list_keys(const plan *p, const group *g, int64_t begin, int64_t end, slot *s)
 {
     const sb_attention *a = p->a;
     const int64_t count = end - begin;
-    for (int64_t j = 0; j < count; j++) {
-        s->key[j] = (int32_t)sb_attention_key(a, g->batch, begin + j);
-        s->position[j] = (int32_t)(begin + j);
-    }
-    s->keys = count;
-    s->run = !a->has_index;
-    if (!a->has_mask) return;
-    memset(s->seen, 0, (size_t)count * sizeof *s->seen);
-    for (int64_t r = 0; r < g->rows; r++) {
-        if (same_mask(p, g, r)) continue;
-        const sb_mask_row row = mask_row(p, g, r);
-        sb_mask_seen(&row, a->has_index ? s->key : NULL, begin, count, s->seen);
-    }
-    s->keys = 0;
-    for (int64_t j = 0; j < count; j++) {
-        s->key[s->keys] = s->key[j];
-        s->position[s->keys] = s->position[j];
-        s->keys += s->seen[j] != 0;
+    for (int64_t j = 0; j < count; j++) s->position[j] = (int32_t)(begin + j);
+    for (int64_t j = 0; j < count && a->has_index; j++) s->key[j] = (int32_t)sb_attention_key(a, g->batch, begin + j);
+    s->keys = a->has_mask ? find_seen(p, g, begin, count, s) : count;
+    if (s->keys < count) {
+        int64_t kept = 0;
+        for (int64_t j = 0; j < count; j++) {
+            s->key[kept] = s->key[j];
+            s->position[kept] = s->position[j];
+            kept += s->seen[j] != 0;
+        }
     }
     s->run = !a->has_index && s->keys && s->key[s->keys - 1] - s->key[0] == s->keys - 1;
 }
