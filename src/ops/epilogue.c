@@ -1,7 +1,6 @@
 /* From sums to stored outputs (spec/ops/matmul.md, section epilogue). */
-#include "order/epilogue.h"
-
 #include "ops/product.h"
+#include "ops/rows.h"
 
 void samebits_epilogue_default(samebits_epilogue *epilogue)
 {
@@ -42,35 +41,47 @@ samebits_status sb_epilogue_of(const samebits_epilogue *e, const sb_view *out, s
     return SAMEBITS_OK;
 }
 
-static void store_row(const sb_product *p, int64_t batch_row, int64_t col, int64_t cols, const float *acc)
+enum { PIECE = 256 }; /* columns at once */
+
+/* Elements [offset, offset + n * step) as the kernel wants them: in place where they are contiguous, else
+ * widened into buffer. */
+static const void *columns(const sb_view *v, int64_t offset, int64_t step, int64_t n, float *buffer,
+                           samebits_format *format)
+{
+    *format = sb_format_of(v->dtype);
+    if (step == 1 || n == 1) return v->data + offset * sb_dtype_size(v->dtype);
+    *format = SAMEBITS_FORMAT_F32;
+    for (int64_t i = 0; i < n; i++) buffer[i] = sb_load(v, offset + i * step);
+    return buffer;
+}
+
+static void store_piece(const sb_epilogue_row *kernel, const sb_product *p, int64_t batch_row, int64_t col, int64_t n,
+                        const float *acc)
 {
     const sb_epilogue *e = &p->epilogue;
     const int last = p->out.ndim - 1;
-    const int64_t out = sb_row_offset(&p->out, 1, batch_row), step = p->out.stride[last];
-    const int64_t c = e->has_c ? sb_row_offset(&e->c, 1, batch_row) : 0, c_step = e->has_c ? e->c.stride[last] : 0;
-    for (int64_t i = 0; i < cols; i++) {
-        float t = e->alpha * acc[i];
-        if (e->has_c) t = fmaf(e->beta, sb_load(&e->c, c + (col + i) * c_step), t);
-        if (e->has_bias) t = t + sb_load(&e->bias, (col + i) * e->bias.stride[0]);
-        if (e->activation) t = sb_activation(e->activation, t);
-        sb_store(&p->out, out + (col + i) * step, t);
+    float c[PIECE], bias[PIECE], wide[PIECE];
+    sb_epilogue_args a = {.n = n, .acc = acc, .alpha = e->alpha, .beta = e->beta, .activation = e->activation};
+    if (e->has_c) {
+        const int64_t step = e->c.stride[last];
+        a.c = columns(&e->c, sb_row_offset(&e->c, 1, batch_row) + col * step, step, n, c, &a.c_format);
     }
+    if (e->has_bias) {
+        const int64_t step = e->bias.stride[0];
+        a.bias = columns(&e->bias, col * step, step, n, bias, &a.bias_format);
+    }
+    const int64_t step = p->out.stride[last], out = sb_row_offset(&p->out, 1, batch_row) + col * step;
+    const int contiguous = step == 1 || n == 1;
+    a.out = contiguous ? (void *)(p->out.data + out * sb_dtype_size(p->out.dtype)) : wide;
+    a.out_format = contiguous ? sb_format_of(p->out.dtype) : SAMEBITS_FORMAT_F32;
+    kernel->fn(&a);
+    for (int64_t i = 0; i < n && !contiguous; i++) sb_store(&p->out, out + i * step, wide[i]);
 }
 
-void sb_epilogue_store(const sb_product *p, int64_t batch, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                       const float *acc, int64_t acc_stride)
+void sb_epilogue_store(const sb_epilogue_row *kernel, const sb_product *p, int64_t batch, int64_t row, int64_t rows,
+                       int64_t col, int64_t cols, const float *acc, int64_t acc_stride)
 {
-    const sb_epilogue *e = &p->epilogue;
-    const int plain = e->alpha == 1.0f && !e->has_c && !e->has_bias && !e->activation && p->out.dtype == SB_F32 &&
-                      (p->out.stride[p->out.ndim - 1] == 1 || p->n == 1);
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t batch_row = batch * p->m + row + r;
-        const float *sums = acc + r * acc_stride;
-        if (!plain) {
-            store_row(p, batch_row, col, cols, sums);
-            continue;
-        }
-        float *out = (float *)p->out.data + sb_row_offset(&p->out, 1, batch_row) + col;
-        for (int64_t i = 0; i < cols; i++) out[i] = sb_canonical(sums[i]);
-    }
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < cols; i += PIECE)
+            store_piece(kernel, p, batch * p->m + row + r, col + i, SB_MIN(PIECE, cols - i), acc + r * acc_stride + i);
 }

@@ -114,7 +114,8 @@ static void block_task(void *arg, int64_t index, int worker)
                                  .acc = acc, .acc_stride = acc_stride};
     p->row->fn(&args);
     const int64_t col = panel * SB_PANEL;
-    sb_epilogue_store(q, batch, row, rows, col, SB_MIN(panels * SB_PANEL, q->n - col), acc, acc_stride);
+    sb_epilogue_store(sb_epilogue_select(p->context->cpu), q, batch, row, rows, col,
+                      SB_MIN(panels * SB_PANEL, q->n - col), acc, acc_stride);
 }
 
 /* a * b * c * size, or -1 if that overflows. */

@@ -6,6 +6,7 @@
 
 #include "base/context.h"
 #include "formats/formats.h"
+#include "kernels/epilogue/epilogue.h"
 #include "ops/tensor.h"
 
 typedef struct sb_epilogue {
@@ -35,7 +36,7 @@ samebits_status sb_epilogue_of(const samebits_epilogue *epilogue, const sb_view 
 samebits_status sb_product_run(const samebits_context *context, const sb_product *product);
 
 /* Applies the epilogue to acc, the sums of rows [row, row + rows) and columns [col, col + cols) of a batch. */
-void sb_epilogue_store(const sb_product *product, int64_t batch, int64_t row, int64_t rows, int64_t col, int64_t cols,
-                       const float *acc, int64_t acc_stride);
+void sb_epilogue_store(const sb_epilogue_row *kernel, const sb_product *product, int64_t batch, int64_t row,
+                       int64_t rows, int64_t col, int64_t cols, const float *acc, int64_t acc_stride);
 
 #endif
