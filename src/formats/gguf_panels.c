@@ -1,6 +1,19 @@
 /* GGUF's blocks to panels and back. Every bit of a block is a bit of the panel, so any bytes come back as they were. */
 #include "formats/gguf.h"
 
+/* Four weights at a time, as the bytes of a word. */
+SB_INLINE uint32_t load_word(const uint8_t *p)
+{
+    uint32_t w;
+    memcpy(&w, p, sizeof w);
+    return w;
+}
+
+SB_INLINE void store_word(uint8_t *p, uint32_t w) { memcpy(p, &w, sizeof w); }
+
+/* Bits 0..3 as the lowest bits of four bytes. */
+SB_INLINE uint32_t spread_bits(uint32_t bits) { return (bits & 15) * 0x00204081u & 0x01010101u; }
+
 /* --- a block's bytes <-> its integers ------------------------------------------------------------- */
 
 /* The 6-bit scales and minima of Q4_K and Q5_K: 16 numbers in 12 bytes. */
@@ -26,11 +39,10 @@ static void write_scales(const sb_gguf_block *b, uint8_t *p)
 /* Q4_0, Q5_0: byte i has weights i and 16 + i; bit i of high is bit 4 of weight i. */
 static void read_32(const uint8_t *low, const uint8_t *high, uint8_t *q)
 {
-    uint32_t bits = 0;
-    if (high) memcpy(&bits, high, sizeof bits);
-    for (int i = 0; i < 16; i++) {
-        q[i] = (uint8_t)((low[i] & 15) | (bits >> i & 1) << 4);
-        q[16 + i] = (uint8_t)(low[i] >> 4 | (bits >> (16 + i) & 1) << 4);
+    const uint32_t bits = high ? load_word(high) : 0;
+    for (int y = 0; y < 8; y++) {
+        const uint32_t nibbles = load_word(low + y % 4 * 4) >> y / 4 * 4 & 0x0F0F0F0Fu;
+        store_word(q + 4 * y, nibbles | spread_bits(bits >> 4 * y) << 4);
     }
 }
 
@@ -46,8 +58,11 @@ static void write_32(const uint8_t *q, uint8_t *low, uint8_t *high)
 static void read_256(const uint8_t *low, const uint8_t *high, uint8_t *q)
 {
     for (int s = 0; s < 8; s++)
-        for (int i = 0; i < 32; i++)
-            q[s * 32 + i] = (uint8_t)((low[s / 2 * 32 + i] >> s % 2 * 4 & 15) | (high ? (high[i] >> s & 1) << 4 : 0));
+        for (int i = 0; i < 32; i += 4) {
+            const uint32_t nibbles = load_word(low + s / 2 * 32 + i) >> s % 2 * 4 & 0x0F0F0F0Fu;
+            const uint32_t above = high ? load_word(high + i) >> s & 0x01010101u : 0;
+            store_word(q + s * 32 + i, nibbles | above << 4);
+        }
 }
 
 static void write_256(const uint8_t *q, uint8_t *low, uint8_t *high)
@@ -66,8 +81,10 @@ static void read_q6(const uint8_t *low, const uint8_t *high, uint8_t *q)
 {
     for (int s = 0; s < 8; s++) {
         const uint8_t *l = low + s / 4 * 64 + s % 2 * 32, *h = high + s / 4 * 32;
-        for (int i = 0; i < 32; i++)
-            q[s * 32 + i] = (uint8_t)((l[i] >> s % 4 / 2 * 4 & 15) | (h[i] >> s % 4 * 2 & 3) << 4);
+        for (int i = 0; i < 32; i += 4) {
+            const uint32_t nibbles = load_word(l + i) >> s % 4 / 2 * 4 & 0x0F0F0F0Fu;
+            store_word(q + s * 32 + i, nibbles | (load_word(h + i) >> s % 4 * 2 & 0x03030303u) << 4);
+        }
     }
 }
 
@@ -95,7 +112,7 @@ static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *
     case SAMEBITS_FORMAT_Q4_0: read_32(p + 2, NULL, b->q); break;
     case SAMEBITS_FORMAT_Q5_0: read_32(p + 6, p + 2, b->q); break;
     case SAMEBITS_FORMAT_Q8_0:
-        for (int i = 0; i < 32; i++) b->q[i] = p[2 + i] ^ 128;
+        for (int i = 0; i < 32; i += 4) store_word(b->q + i, load_word(p + 2 + i) ^ 0x80808080u);
         break;
     case SAMEBITS_FORMAT_Q4_K: read_256(p + 16, NULL, b->q); break;
     case SAMEBITS_FORMAT_Q5_K: read_256(p + 48, p + 16, b->q); break;
@@ -133,38 +150,37 @@ static void put_step(samebits_format format, const uint8_t *q, int column, uint8
 {
     uint8_t *out = step + 4 * column;
     if (format == SAMEBITS_FORMAT_Q8_0) {
-        for (int z = 0; z < 8; z++) memcpy(out + z * SB_PLANE, q + 4 * z, 4);
+        for (int z = 0; z < 8; z++) store_word(out + z * SB_PLANE, load_word(q + 4 * z));
         return;
     }
-    uint8_t low[16], high[2][4] = {{0}};
-    for (int i = 0; i < 16; i++) low[i] = (uint8_t)((q[i] & 15) | (q[16 + i] & 15) << 4);
-    for (int z = 0; z < 4; z++) memcpy(out + z * SB_PLANE, low + 4 * z, 4);
     const int bits = sb_gguf_high_bits(format);
-    for (int y = 0; bits && y < 8; y++)
-        for (int i = 0; i < 4; i++)
-            if (bits == 1)
-                high[0][i] |= (uint8_t)(q[4 * y + i] >> 4 << y);
-            else
-                high[y / 4][i] |= (uint8_t)(q[4 * y + i] >> 4 << y % 4 * 2);
-    for (int h = 0; h < bits; h++) memcpy(out + (4 + h) * SB_PLANE, high[h], 4);
+    uint32_t high[2] = {0, 0};
+    for (int z = 0; z < 4; z++) {
+        const uint32_t first = load_word(q + 4 * z), second = load_word(q + 16 + 4 * z);
+        store_word(out + z * SB_PLANE, (first & 0x0F0F0F0Fu) | (second & 0x0F0F0F0Fu) << 4);
+        if (bits == 1) high[0] |= (first >> 4 & 0x01010101u) << z | (second >> 4 & 0x01010101u) << (4 + z);
+        if (bits == 2) {
+            high[0] |= (first >> 4 & 0x03030303u) << 2 * z;
+            high[1] |= (second >> 4 & 0x03030303u) << 2 * z;
+        }
+    }
+    for (int h = 0; h < bits; h++) store_word(out + (4 + h) * SB_PLANE, high[h]);
 }
 
 static void get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
 {
     const uint8_t *in = step + 4 * column;
     if (format == SAMEBITS_FORMAT_Q8_0) {
-        for (int z = 0; z < 8; z++) memcpy(q + 4 * z, in + z * SB_PLANE, 4);
+        for (int z = 0; z < 8; z++) store_word(q + 4 * z, load_word(in + z * SB_PLANE));
         return;
     }
     const int bits = sb_gguf_high_bits(format);
-    for (int y = 0; y < 8; y++)
-        for (int i = 0; i < 4; i++) {
-            const int low = in[y % 4 * SB_PLANE + i] >> y / 4 * 4 & 15;
-            int high = 0;
-            if (bits == 1) high = in[4 * SB_PLANE + i] >> y & 1;
-            if (bits == 2) high = in[(4 + y / 4) * SB_PLANE + i] >> y % 4 * 2 & 3;
-            q[4 * y + i] = (uint8_t)(low | high << 4);
-        }
+    for (int y = 0; y < 8; y++) {
+        uint32_t w = load_word(in + y % 4 * SB_PLANE) >> y / 4 * 4 & 0x0F0F0F0Fu;
+        if (bits == 1) w |= (load_word(in + 4 * SB_PLANE) >> y & 0x01010101u) << 4;
+        if (bits == 2) w |= (load_word(in + (4 + y / 4) * SB_PLANE) >> y % 4 * 2 & 0x03030303u) << 4;
+        store_word(q + 4 * y, w);
+    }
 }
 
 static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k, int64_t index, int column,

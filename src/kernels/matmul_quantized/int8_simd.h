@@ -17,10 +17,12 @@
 #define MAX_ROWS 8
 #define CHUNK_STEPS 16 /* steps of a panel that are decoded at once for many rows */
 #define PREFETCH 1024  /* bytes ahead */
+#define STREAM_TILES 4 /* up to this many tiles of rows it is best to read each panel from beginning to end */
 
 #if SB_VL == 16
 #define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define FEW_PANELS(rows) ((rows) <= 2 ? 4 : (rows) <= 4 ? 2 : 1)
+#define FEW_CASES(X) X(1) X(2) X(3) X(4)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2)
 #define TILE_PANELS 2
 #define PAIRS 0
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot4(sum, u, s); }
@@ -29,6 +31,7 @@ SB_INLINE vi scaled(vi sum, vi scale) { return vi_mul(sum, scale); }
 SB_INLINE vi scale_lanes(vi scale) { return scale; }
 #else
 #define SB_CASES(X) X(1) X(2) X(3) X(4)
+#define FEW_CASES(X) SB_CASES(X)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
 #define TILE_PANELS 1
 #define PAIRS 1 /* a lane of a sum is two int16 */
@@ -190,7 +193,6 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
 {
     for (int s = 0; s < count; s++) {
         const uint8_t *quants = panel->quants + (begin + s) * sb_gguf_step_bytes(f);
-        SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(quants + i + 4 * PREFETCH);
         SB_UNROLL for (int c = 0; c < SB_PANEL; c += SB_VL) {
             SB_UNROLL for (int n = 0; n < 8; n++)
                 vi_store(out->w + (s * 8 + n) * SB_PLANE + 4 * c, read_plane(f, quants + 4 * c, n / 4, n % 4));
@@ -205,12 +207,27 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
     }
 }
 
-/* Steps [begin, begin + count) of `from` for one tile of rows: acc += . */
-SB_INLINE void tile_chunk(samebits_format f, int rows, int panels, int first, const source *from, int64_t begin, int count,
-                          const float *x, float *acc, int64_t acc_stride)
+/* A chunk of up to TILE_PANELS panels, and the rows that it meets. */
+typedef struct {
+    const sb_matmul_args *a;
+    source from[TILE_PANELS];
+    int64_t panel, begin;              /* first panel, first step */
+    int64_t start;                     /* the first step's place in `from` */
+    int count;                         /* steps */
+    const uint8_t *ahead[TILE_PANELS]; /* the chunk that comes next, */
+    int step_bytes;                    /* and how much of it a step of this one brings into cache */
+} chunk_job;
+
+/* The job's steps for one tile of rows: acc += . */
+SB_INLINE void tile_chunk(samebits_format f, int rows, int panels, int fetches, const chunk_job *job, const float *x,
+                          float *acc, int64_t acc_stride)
 {
-    const int vectors = panels * PANEL_VECTORS;
-    for (int s = 0; s < count; s++) {
+    const int vectors = panels * PANEL_VECTORS, first = job->begin == 0;
+    const int64_t begin = job->start;
+    const source *from = job->from;
+    for (int s = 0; s < job->count; s++) {
+        for (int i = 0; fetches && i < job->step_bytes; i += 64)
+            SB_UNROLL for (int p = 0; p < panels; p++) v_prefetch(job->ahead[p] + s * job->step_bytes + i);
         const float *record = x + s * SB_X_DWORDS * rows;
         step_scales scales[MAX_VECTORS];
         SB_UNROLL for (int v = 0; v < vectors; v++)
@@ -226,15 +243,6 @@ SB_INLINE void tile_chunk(samebits_format f, int rows, int panels, int first, co
     }
 }
 
-/* A chunk of up to TILE_PANELS panels, and the rows that it meets. */
-typedef struct {
-    const sb_matmul_args *a;
-    source from[TILE_PANELS];
-    int64_t panel, begin; /* first panel, first step */
-    int64_t start;        /* the first step's place in `from` */
-    int count;            /* steps */
-} chunk_job;
-
 SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
 {
     const sb_matmul_args *a = job->a;
@@ -243,10 +251,8 @@ SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
         const float *x = a->x + (r * (a->k / SB_STEP) + job->begin * height) * SB_X_DWORDS;
         float *acc = a->acc + r * a->acc_stride + job->panel * SB_PANEL;
         switch (height) {
-#define CASE(rows)                                                                                              \
-    case rows:                                                                                                  \
-        tile_chunk(f, rows, panels, job->begin == 0, job->from, job->start, job->count, x, acc, a->acc_stride); \
-        break;
+#define CASE(rows) \
+    case rows: tile_chunk(f, rows, panels, r == 0, job, x, acc, a->acc_stride); break;
             SB_CASES(CASE)
 #undef CASE
         }
@@ -272,12 +278,18 @@ DEFINE_TILES(min_offset, SAMEBITS_FORMAT_Q5_K)
 DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
 DEFINE_TILES(bytes, SAMEBITS_FORMAT_Q8_0)
 
-SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int panels, int64_t begin, int count)
+/* One chunk of up to TILE_PANELS panels for all rows; next_panel and next_begin say which comes next. */
+SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t next_panel,
+                          int64_t next_begin)
 {
+    const int panels = (int)SB_MIN(TILE_PANELS, a->panels - panel);
+    const int count = (int)SB_MIN(CHUNK_STEPS, a->k / SB_STEP - begin);
     chunk decoded[TILE_PANELS];
-    chunk_job job = {.a = a, .panel = panel, .begin = begin, .start = has_decoded(f) ? 0 : begin, .count = count};
+    chunk_job job = {.a = a, .panel = panel, .begin = begin, .start = has_decoded(f) ? 0 : begin, .count = count,
+                     .step_bytes = sb_gguf_step_bytes(f)};
     for (int p = 0; p < panels; p++) {
         const uint8_t *w = a->w + (panel + p) * a->panel_size;
+        job.ahead[p] = a->w + (next_panel + p) * a->panel_size + next_begin * sb_gguf_step_bytes(f);
         job.from[p] = (source){w, sb_gguf_scales(f, w, a->k), NULL};
         if (has_decoded(f)) {
             decode(f, &job.from[p], begin, count, &decoded[p]);
@@ -293,7 +305,8 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
     }
 }
 
-SB_INLINE void few_rows_all(samebits_format f, const sb_matmul_args *a)
+/* Returns 0 if these are not few rows. */
+SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
 {
     int64_t p = 0;
     switch (a->rows) {
@@ -301,25 +314,33 @@ SB_INLINE void few_rows_all(samebits_format f, const sb_matmul_args *a)
     case rows:                                                                                             \
         for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p); \
         for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                             \
-        break;
-        SB_CASES(CASE)
+        return 1;
+        FEW_CASES(CASE)
 #undef CASE
     }
+    return 0;
 }
 
 SB_INLINE void matmul_int8(samebits_format f, const sb_matmul_args *a)
 {
-    if (a->rows <= a->tile) {
-        few_rows_all(f, a);
-        return;
-    }
+    if (a->rows <= a->tile && few_rows_all(f, a)) return;
     if (!a->k)
         for (int64_t r = 0; r < a->rows; r++)
             memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
     const int64_t steps = a->k / SB_STEP;
-    for (int64_t begin = 0; begin < steps; begin += CHUNK_STEPS)
+    if (a->rows <= STREAM_TILES * a->tile) {
         for (int64_t p = 0; p < a->panels; p += TILE_PANELS)
-            chunk_rows(f, a, p, (int)SB_MIN(TILE_PANELS, a->panels - p), begin, (int)SB_MIN(CHUNK_STEPS, steps - begin));
+            for (int64_t begin = 0; begin < steps; begin += CHUNK_STEPS) {
+                const int last = begin + CHUNK_STEPS >= steps;
+                chunk_rows(f, a, p, begin, last ? p + TILE_PANELS : p, last ? 0 : begin + CHUNK_STEPS);
+            }
+        return;
+    }
+    for (int64_t begin = 0; begin < steps; begin += CHUNK_STEPS)
+        for (int64_t p = 0; p < a->panels; p += TILE_PANELS) {
+            const int last = p + TILE_PANELS >= a->panels;
+            chunk_rows(f, a, p, begin, last ? 0 : p + TILE_PANELS, last ? begin + CHUNK_STEPS : begin);
+        }
 }
 
 #endif
