@@ -12,6 +12,7 @@ static const struct {
 } commands[] = {
     {"verify", "check that the bits hold, with stock libraries as controls", command_verify},
     {"fingerprint", "one hash per op and order; compare with the committed ones", command_fingerprint},
+    {"bench", "speed beside stock libraries", command_bench},
     {"info", "version, orders, CPU level, ops and formats", command_info},
 };
 

@@ -1,0 +1,199 @@
+/* The lines of samebits bench. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+#include "bench.h"
+#include "op.h"
+#include "table.h"
+
+static const op *find(const char *name, const char *form, samebits_order order)
+{
+    for (int i = 0; i < op_count; i++)
+        if (!strcmp(ops[i].name, name) && !strcmp(ops[i].form, form) && ops[i].order == order) return &ops[i];
+    cli_die("there is no op %s %s", name, form);
+}
+
+/* A call of ours. */
+typedef struct ours {
+    const problem *p;
+    samebits_context *context;
+    const tensor *x;
+    tensor *out;
+} ours;
+
+static void run_ours(void *arg)
+{
+    const ours *o = arg;
+    cli_check(o->p->op->run(o->p, o->context, &o->x->dl, &o->out->dl), o->p->op->name);
+}
+
+/* A call of a stock library. */
+typedef struct theirs {
+    const stock *s;
+    int64_t m, n, k;
+    const float *x, *w;
+    float *out;
+} theirs;
+
+static void run_theirs(void *arg)
+{
+    const theirs *t = arg;
+    t->s->linear(t->s, t->m, t->n, t->k, t->x, t->w, t->out);
+}
+
+typedef struct ggml_call {
+    ggml_op *op;
+    int threads;
+} ggml_call;
+
+static void run_ggml(void *arg)
+{
+    ggml_compute(((ggml_call *)arg)->op, ((ggml_call *)arg)->threads);
+}
+
+static const int64_t full_heights[] = {1, 2, 4, 8, 64, 512}, quick_heights[] = {1, 8, 64};
+
+/* One product at one height, beside sgemm (f32) and ggml. */
+static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
+{
+    const op *o = p->op;
+    bench_line *line = bench_add(b, o->name, o->form, o->order,
+                                 cli_text("%lld x %lld x %lld", (long long)m, (long long)p->k, (long long)p->n));
+    rng r = {7};
+    tensor x, out;
+    tensor_make2(&x, o->x, LAYOUT_PLAIN, m, p->k);
+    tensor_make2(&out, o->out, LAYOUT_PLAIN, m, p->n);
+    tensor_fill(&x, FILL_UNIT, &r);
+    ours mine = {p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
+    bench_join(line, "samebits", run_ours, &mine);
+    float *theirs_out = cli_alloc((size_t)(m * p->n) * sizeof(float));
+    theirs peers[BENCH_PEERS];
+    for (int i = 0; i < b->stock_count && i < BENCH_PEERS - 2 && o->w == T_F32; i++) {
+        peers[i] = (theirs){&b->stocks[i], m, p->n, p->k, tensor_at(&x, 0), p->wide, theirs_out};
+        if (b->stocks[i].set_threads) b->stocks[i].set_threads(&b->stocks[i], b->threads);
+        bench_join(line, b->stocks[i].name, run_theirs, &peers[i]);
+    }
+    ggml_call g = {NULL, b->threads};
+    if (b->ggml && o->x == T_F32) {
+        g.op = ggml_linear(b->ggml, o->format, &p->w, p->k, &x);
+        bench_join(line, ggml_name(b->ggml), run_ggml, &g);
+    }
+    line->flops = 2.0 * (double)(m * p->k * p->n);
+    line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
+    line->bandwidth = machine_bandwidth(line->bytes, b->threads);
+    bench_time(b, line);
+    if (m == 1) *one_row = line->all[0].seconds;
+    line->one_row = *one_row;
+    ggml_op_free(g.op);
+    free(theirs_out);
+    tensor_free(&x);
+    tensor_free(&out);
+}
+
+static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
+{
+    const int64_t size = b->quick ? 2048 : 4096, *heights = b->quick ? quick_heights : full_heights;
+    const size_t count = b->quick ? CLI_COUNT(quick_heights) : CLI_COUNT(full_heights);
+    rng r = {1};
+    problem p;
+    double one_row = 0.0;
+    problem_make(&p, find(name, form, order), size, size, &r);
+    for (size_t i = 0; i < count; i++) product_line(b, &p, heights[i], &one_row);
+    problem_free(&p);
+}
+
+void bench_products(bench *b)
+{
+    product_lines(b, "linear_prepared", "f32", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear", "f32", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear_prepared", "f32*f16", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear_prepared", "f32*bf16", SAMEBITS_ORDER_PORTABLE_1);
+}
+
+void bench_quantized(bench *b)
+{
+    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) {
+        product_lines(b, "linear_prepared", samebits_format_name((samebits_format)f), SAMEBITS_ORDER_INT8_1);
+        product_lines(b, "linear_prepared", samebits_format_name((samebits_format)f), SAMEBITS_ORDER_PORTABLE_1);
+    }
+}
+
+typedef struct attend {
+    attention_call call;
+    samebits_context *context;
+} attend;
+
+static void run_attention(void *arg)
+{
+    attention_run(&((attend *)arg)->call, ((attend *)arg)->context);
+}
+
+/* `queries` queries of `group` heads to one KV head of f16, against `keys` keys. */
+static void attention_line(bench *b, int64_t queries, int64_t group, int64_t keys)
+{
+    enum { DEPTH = 128 };
+    bench_line *line = bench_add(
+        b, "attention", "f32*f16", SAMEBITS_ORDER_PORTABLE_1,
+        cli_text("%lld q, %lld heads a KV head, %lld keys", (long long)queries, (long long)group, (long long)keys));
+    rng r = {3};
+    tensor q, k, v, out;
+    tensor_make(&q, T_F32, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
+    tensor_make(&k, T_F16, LAYOUT_PLAIN, 4, (int64_t[]){1, 1, keys, DEPTH});
+    tensor_make(&v, T_F16, LAYOUT_PLAIN, 4, (int64_t[]){1, 1, keys, DEPTH});
+    tensor_make(&out, T_F32, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
+    tensor_fill(&q, FILL_UNIT, &r);
+    tensor_fill(&k, FILL_UNIT, &r);
+    tensor_fill(&v, FILL_UNIT, &r);
+    attend mine = {{.q = &q, .k = &k, .v = &v, .scale = 0.02f, .out = &out},
+                   cli_context(SAMEBITS_CPU_AUTO, b->threads, 0)};
+    bench_join(line, "samebits", run_attention, &mine);
+    ggml_call g = {NULL, b->threads};
+    if (b->ggml) {
+        g.op = ggml_attention(b->ggml, &q, &k, &v, 0.02f);
+        bench_join(line, ggml_name(b->ggml), run_ggml, &g);
+    }
+    line->flops = 4.0 * (double)(queries * group * keys * DEPTH);
+    line->bytes = 4.0 * (double)(keys * DEPTH);
+    line->bandwidth = machine_bandwidth(line->bytes, b->threads);
+    bench_time(b, line);
+    ggml_op_free(g.op);
+    tensor_free(&q);
+    tensor_free(&k);
+    tensor_free(&v);
+    tensor_free(&out);
+}
+
+void bench_attention(bench *b)
+{
+    static const int64_t groups[] = {1, 4, 8};
+    for (int64_t keys = 4096; keys <= (b->quick ? 4096 : 32768); keys *= 8)
+        for (size_t i = 0; i < CLI_COUNT(groups); i++) attention_line(b, 1, groups[i], keys);
+    attention_line(b, b->quick ? 64 : 512, 4, 4096);
+}
+
+void bench_rows(bench *b)
+{
+    static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm"};
+    for (size_t i = 0; i < CLI_COUNT(names); i++) {
+        const op *o = find(names[i], "f32", SAMEBITS_ORDER_PORTABLE_1);
+        const int64_t rows = b->quick ? 64 : 512, n = 4096;
+        bench_line *line =
+            bench_add(b, o->name, o->form, o->order, cli_text("%lld x %lld", (long long)rows, (long long)n));
+        rng r = {5};
+        problem p;
+        tensor x, out;
+        problem_make(&p, o, n, n, &r);
+        tensor_make2(&x, T_F32, LAYOUT_PLAIN, rows, n);
+        tensor_make2(&out, T_F32, LAYOUT_PLAIN, rows, n);
+        tensor_fill(&x, FILL_UNIT, &r);
+        ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
+        bench_join(line, "samebits", run_ours, &mine);
+        line->bytes = (double)(rows * n) * sizeof(float);
+        line->bandwidth = machine_bandwidth(line->bytes, b->threads);
+        bench_time(b, line);
+        problem_free(&p);
+        tensor_free(&x);
+        tensor_free(&out);
+    }
+}

@@ -1,0 +1,26 @@
+/* A ggml build as a peer, through its C functions found by dlsym. */
+#ifndef GGML_H
+#define GGML_H
+
+#include "tensor.h"
+
+typedef struct ggml_library ggml_library;
+typedef struct ggml_op ggml_op;
+
+/* Opens libggml-base and the best libggml-cpu in a folder; ends the program with a message if it cannot. */
+ggml_library *ggml_open(const char *folder);
+/* "ggml 0.26.0" */
+const char *ggml_name(const ggml_library *g);
+/* Its number for a weight format, or -1. */
+int ggml_type_of(samebits_format format);
+
+/* out (M, N) = x (M, K) w^T as a graph, weights copied from w. */
+ggml_op *ggml_linear(ggml_library *g, samebits_format format, const tensor *w, int64_t k, const tensor *x);
+/* Flash attention of one sequence without a mask; k and v f16. */
+ggml_op *ggml_attention(ggml_library *g, const tensor *q, const tensor *k, const tensor *v, float scale);
+void ggml_compute(ggml_op *op, int threads);
+/* The f32 results, and their number. */
+const float *ggml_result(const ggml_op *op);
+void ggml_op_free(ggml_op *op);
+
+#endif
