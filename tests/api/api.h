@@ -47,8 +47,10 @@ int api_teardown(void **state);
 int api_context_tests(void);
 int api_matmul_tests(void);
 int api_rows_tests(void);
+int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);
 int api_rows_tests(void);
+int api_attention_tests(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include <fenv.h>
 #endif
 
+#include "invariance.h"
 #include "rows.h"
 
 typedef struct {
@@ -75,10 +76,33 @@ long rows_hooks(const row_op *op)
                 differing += rows_differing(op, have, (int64_t)i, heights[i]);
                 free(have);
             }
-            differing += threads > 1 && !calls; /* the library must have used the host's threads */
             samebits_destroy(&c);
         }
     return differing;
+}
+
+/* A product large enough to share out uses the host's threads, as many as it may. */
+void test_hook_used(void **state)
+{
+    (void)state;
+    static const samebits_parallel_for hooks[] = {threads_for, serial_for, backwards_for};
+    test_rng rng = {91};
+    test_tensor *a = TENSOR(TEST_F32, 129, 300), *b = TENSOR(TEST_F32, 300, 400), *out = TENSOR(TEST_F32, 129, 400);
+    test_random(a, &rng);
+    test_random(b, &rng);
+    for (size_t h = 0; h < sizeof hooks / sizeof *hooks; h++) {
+        _Atomic int calls = 0;
+        samebits_options o;
+        samebits_context *c;
+        samebits_options_default(&o);
+        o.threads = 4;
+        o.parallel_for = hooks[h];
+        o.parallel_user = (void *)&calls;
+        assert_int_equal(samebits_create(&c, &o), SAMEBITS_OK);
+        assert_int_equal(samebits_matmul(c, &a->dl, &b->dl, NULL, &out->dl), SAMEBITS_OK);
+        assert_true(calls > 0);
+        samebits_destroy(&c);
+    }
 }
 
 typedef struct {

@@ -3,5 +3,6 @@
 #define INVARIANCE_H
 
 void test_batched(void **state);
+void test_hook_used(void **state);
 
 #endif

@@ -73,7 +73,7 @@ static const struct {
 #define ENTRY(check) {#check, cmocka_unit_test(test_##check)}
     ENTRY(batch),  ENTRY(neighbours), ENTRY(threads), ENTRY(levels),      ENTRY(layouts),
     ENTRY(hooks),  ENTRY(nested),     ENTRY(shared),  ENTRY(environment), ENTRY(twins),
-    ENTRY(batched),
+    ENTRY(batched), ENTRY(hook_used),
 };
 
 int main(int argc, char **argv)

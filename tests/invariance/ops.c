@@ -35,6 +35,28 @@ static samebits_status run_quantized(const row_op *op, samebits_context *c, DLTe
     return samebits_matmul_quantized(c, x, op->w, op->format, op->order, NULL, out);
 }
 
+static samebits_status run_softmax(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_softmax(c, x, NULL, out);
+}
+
+static samebits_status run_log_softmax(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_log_softmax(c, x, out);
+}
+
+static samebits_status run_rms_norm(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_rms_norm(c, x, op->w, 1e-5f, out);
+}
+
+static samebits_status run_layer_norm(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_layer_norm(c, x, op->w, op->w, 1e-5f, out);
+}
+
 /* Weights (N, K) or, as a transposed view of the same memory, (K, N). */
 static DLTensor *weights_of(test_dtype dtype, int transposed)
 {
@@ -144,6 +166,32 @@ static int quantised(row_op *op, samebits_format format, samebits_order order, i
     return 1;
 }
 
+/* Widths around the sizes of vectors and chunks. */
+static const int64_t row_widths[] = {1, 31, 33, 256, 300};
+static const struct {
+    const char *name;
+    samebits_status (*run)(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out);
+    test_dtype in, out;
+} row_kinds[] = {
+    {"softmax", run_softmax, TEST_F32, TEST_F32},         {"softmax", run_softmax, TEST_F16, TEST_F16},
+    {"log_softmax", run_log_softmax, TEST_F32, TEST_F32}, {"log_softmax", run_log_softmax, TEST_BF16, TEST_BF16},
+    {"rms_norm", run_rms_norm, TEST_F32, TEST_F32},       {"rms_norm", run_rms_norm, TEST_BF16, TEST_BF16},
+    {"layer_norm", run_layer_norm, TEST_F32, TEST_F32},   {"layer_norm", run_layer_norm, TEST_F16, TEST_F32},
+};
+enum { ROW_WIDTHS = sizeof row_widths / sizeof *row_widths, ROW_KINDS = sizeof row_kinds / sizeof *row_kinds };
+
+static void row_by_row(int kind, int64_t width, row_op *op)
+{
+    test_rng rng = {44};
+    test_tensor *w = TENSOR(TEST_F32, width);
+    test_random_small(w, &rng);
+    *op = (row_op){.in = row_kinds[kind].in, .out = row_kinds[kind].out, .width_in = width, .width_out = width,
+                   .max_rows = ROWS, .run = row_kinds[kind].run, .w = &w->dl, .small = 1};
+    char detail[24];
+    snprintf(detail, sizeof detail, "of %lld", (long long)width);
+    name_op(op, row_kinds[kind].name, detail);
+}
+
 static void make_tiny(row_op *op)
 {
     op->tiny = 1;
@@ -182,6 +230,11 @@ int ops_make(int index, row_op *op)
         const samebits_format format = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index / 4);
         const samebits_order order = index & 1 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1;
         assert_true(quantised(op, format, order, index & 2));
+        return 1;
+    }
+    index -= QUANT_OPS;
+    if (index < ROW_KINDS * ROW_WIDTHS) {
+        row_by_row(index / ROW_WIDTHS, row_widths[index % ROW_WIDTHS], op);
         return 1;
     }
     return 0;
