@@ -15,7 +15,7 @@ cmd_demo() {
     local start=$SECONDS status=0
     need_packages build
     first_result
-    need_llama llama llama-server
+    need_llama llama-server
     need_model
     build_release
     build_samebits_llama

@@ -109,7 +109,7 @@ test_plugin_versions() {
 backend_ops() { GGML_BACKEND_PATH=$PLUGIN SAMEBITS_ORDER=$1 "$LLAMA_BIN/test-backend-ops" test -b samebits; }
 
 test_plugin() {
-    step "build: llama.cpp" need_llama llama llama-server test-backend-ops || return 0
+    step "build: llama.cpp" need_llama llama-server test-backend-ops || return 0
     test_plugin_versions
     step "ggml's test-backend-ops, int8-1" backend_ops int8-1 || true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 || true
