@@ -7,8 +7,10 @@ PLUGIN=$RELEASE/lib/libggml-samebits.so
 first_result() {
     build_core
     python_packages openblas
-    say "A first result: the rows of our matrix product, and of OpenBLAS's, among other rows and with other threads."
+    say "A first result: our matrix product beside OpenBLAS's. Which rows move, among other rows and with other threads?"
     "$RELEASE/bin/samebits" verify --quick --op matmul --stock "$(openblas_path)" >&2
+    say "And how fast are both?"
+    "$RELEASE/bin/samebits" bench matmul --quick --stock "$(openblas_path)" >&2
 }
 
 cmd_demo() {
