@@ -91,6 +91,34 @@ ggml_library *ggml_open(const char *folder)
     return g;
 }
 
+/* Every backend's description starts with the API version that it was built for. */
+static int api_of(void *library)
+{
+    static const char *const entries[] = {"ggml_backend_init", "ggml_backend_cpu_reg"};
+    for (size_t i = 0; library && i < CLI_COUNT(entries); i++) {
+        const int *(*entry)(void) = (const int *(*)(void))dlsym(library, entries[i]);
+        const int *reg = entry ? entry() : NULL;
+        if (reg) return *reg;
+    }
+    return 0;
+}
+
+int ggml_api(const char *path, const char **version)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_GLOBAL), *base = library;
+    if (!library) {
+        /* A folder, or a library that needs its neighbours. */
+        const char *slash = strrchr(path, '/');
+        char *folder = cli_text("%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+        base = open_file(path, "libggml-base.so");
+        library = base ? open_cpu(path) : (base = open_file(folder, "libggml-base.so")) ? dlopen(path, RTLD_NOW) : NULL;
+        free(folder);
+    }
+    const char *(*text)(void) = base ? (const char *(*)(void))dlsym(base, "ggml_version") : NULL;
+    *version = text ? text() : NULL;
+    return api_of(library);
+}
+
 const char *ggml_name(const ggml_library *g)
 {
     return g->name;

@@ -9,6 +9,9 @@ typedef struct ggml_op ggml_op;
 
 /* Opens libggml-base and the best libggml-cpu in a folder; ends the program with a message if it cannot. */
 ggml_library *ggml_open(const char *folder);
+/* The backend API version of the ggml in `path`, a library or a folder of them; *version gets its own version
+ * or NULL. 0 if `path` is no ggml. */
+int ggml_api(const char *path, const char **version);
 /* "ggml 0.26.0" */
 const char *ggml_name(const ggml_library *g);
 /* Its number for a weight format, or -1. */

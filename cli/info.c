@@ -1,10 +1,14 @@
 /* samebits info: what this build and this machine have. */
 #include <argp.h>
+#include <limits.h>
 #include <cjson/cJSON.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "attention.h"
+#include "ggml.h"
 #include "op.h"
 #include "table.h"
 
@@ -13,22 +17,27 @@ typedef struct options {
     const char *ggml;
 } options;
 
-enum { KEY_JSON = 256 };
+enum { KEY_JSON = 256, KEY_GGML };
 
-static const struct argp_option option_list[] = {{"json", KEY_JSON, 0, 0, "Print one JSON object", 0}, {0}};
+static const struct argp_option option_list[] = {
+    {"ggml", KEY_GGML, "PATH", 0, "Say which plugin build fits this ggml: libggml-cpu*.so, or its folder", 0},
+    {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
+    {0}};
 
 static const char documentation[] =
     "Prints the version, the CPU level in use, the orders, the weight formats and the ops."
     "\v"
     "Examples:\n"
     "  samebits info\n"
-    "  samebits info --json\n\n"
+    "  samebits info --json\n"
+    "  samebits info --ggml /opt/llama.cpp/bin\n\n"
     "Exit status: 0, or 2 for usage or environment.";
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     options *o = state->input;
     switch (key) {
+    case KEY_GGML: o->ggml = arg; break;
     case KEY_JSON: o->json = 1; break;
     case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'", arg); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -61,6 +70,11 @@ static void print_human(void)
         table_cell(&t, "%s", ops[i].form);
         table_cell(&t, "%s", samebits_order_name(ops[i].order));
     }
+    for (int i = 0; i < attention_form_count; i++) {
+        table_cell(&t, "attention");
+        table_cell(&t, "%s", attention_forms[i].form);
+        table_cell(&t, "%s", samebits_order_name(SAMEBITS_ORDER_PORTABLE_1));
+    }
     table_end(&t, stdout);
 }
 
@@ -92,10 +106,64 @@ static void print_json(void)
         cJSON_AddStringToObject(one, "order", samebits_order_name(ops[i].order));
         cJSON_AddItemToArray(list, one);
     }
+    for (int i = 0; i < attention_form_count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "op", "attention");
+        cJSON_AddStringToObject(one, "form", attention_forms[i].form);
+        cJSON_AddStringToObject(one, "order", samebits_order_name(SAMEBITS_ORDER_PORTABLE_1));
+        cJSON_AddItemToArray(list, one);
+    }
     char *text = cJSON_Print(root);
     puts(text);
     free(text);
     cJSON_Delete(root);
+}
+
+/* Where an installed plugin for this API version lies, beside this program; NULL if it does not. */
+static char *plugin_path(int api)
+{
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    char *slash = length > 0 ? (self[length] = 0, strrchr(self, '/')) : NULL;
+    if (!slash) return NULL;
+    *slash = 0;
+    char *path = cli_text("%s/../" SAMEBITS_LIBDIR "/samebits/ggml-api-%d/libggml-samebits.so", self, api);
+    char *found = realpath(path, NULL);
+    free(path);
+    return found;
+}
+
+static int print_ggml(const options *o)
+{
+    const char *version;
+    const int api = ggml_api(o->ggml, &version);
+    if (!api) cli_die("--ggml %s: no ggml is there; name libggml-cpu*.so, or the folder that it is in", o->ggml);
+    const int fits = api == 2 || api == 3;
+    char *path = fits ? plugin_path(api) : NULL;
+    if (o->json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
+        cJSON_AddStringToObject(root, "ggml", version ? version : "unknown");
+        cJSON_AddNumberToObject(root, "api", api);
+        cJSON_AddBoolToObject(root, "fits", fits);
+        if (path) cJSON_AddStringToObject(root, "plugin", path);
+        char *text = cJSON_Print(root);
+        puts(text);
+        free(text);
+        cJSON_Delete(root);
+    } else {
+        printf("ggml %s, backend API %d\n", version ? version : "of unknown version", api);
+        if (!fits)
+            printf("no plugin build fits: samebits has them for API 2 and 3\n");
+        else if (path)
+            printf("plugin: GGML_BACKEND_PATH=%s\n", path);
+        else
+            printf("plugin: the build ggml-api-%d fits; it is not installed beside this program: configure with "
+                   "-DSAMEBITS_GGML_INCLUDE=<ggml's include and src folders>\n",
+                   api);
+    }
+    free(path);
+    return fits ? CLI_HOLDS : CLI_ERROR;
 }
 
 int command_info(int argc, char **argv)
@@ -103,6 +171,7 @@ int command_info(int argc, char **argv)
     static const struct argp argp = {option_list, parse, "", documentation, NULL, NULL, NULL};
     options o = {0};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
+    if (o.ggml) return print_ggml(&o);
     if (o.json)
         print_json();
     else

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "accuracy.h"
 #include "attention.h"
 #include "stock.h"
 #include "table.h"
@@ -89,11 +90,22 @@ void expect(result *r, check kind, int holds, const char *format, ...)
 
 typedef struct options {
     verify v;
-    const char *stock;
-    int self_test;
+    const char *stock, *ggml;
+    int self_test, accuracy;
 } options;
 
-enum { KEY_SEED = 256, KEY_FULL, KEY_QUICK, KEY_OP, KEY_CPU, KEY_STOCK, KEY_SELF_TEST, KEY_JSON };
+enum {
+    KEY_SEED = 256,
+    KEY_FULL,
+    KEY_QUICK,
+    KEY_OP,
+    KEY_CPU,
+    KEY_STOCK,
+    KEY_SELF_TEST,
+    KEY_ACCURACY,
+    KEY_GGML,
+    KEY_JSON
+};
 
 static const struct argp_option option_list[] = {
     {"quick", KEY_QUICK, 0, 0, "Small shapes, about a minute (default)", 0},
@@ -103,6 +115,8 @@ static const struct argp_option option_list[] = {
     {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2 or avx512", 0},
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to try beside ours; several with ':'", 0},
     {"self-test", KEY_SELF_TEST, 0, 0, "Plant faults and see that each is caught", 0},
+    {"accuracy", KEY_ACCURACY, 0, 0, "Only measure errors against float64, beside stock", 0},
+    {"ggml", KEY_GGML, "FOLDER", 0, "With --accuracy: folder with libggml-base.so and libggml-cpu*.so", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {0}};
 
@@ -117,6 +131,7 @@ static const char documentation[] =
     "  samebits verify\n"
     "  samebits verify --full --op matmul\n"
     "  samebits verify --self-test\n"
+    "  samebits verify --accuracy --ggml /opt/llama.cpp/bin\n"
     "  samebits verify --stock /usr/lib/x86_64-linux-gnu/libmkl_rt.so --json\n\n"
     "Exit status: 0 all bits hold, 1 bits moved or a fault was missed, 2 usage or environment.";
 
@@ -143,6 +158,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     }
     case KEY_STOCK: o->stock = arg; break;
     case KEY_SELF_TEST: o->self_test = 1; break;
+    case KEY_ACCURACY: o->accuracy = 1; break;
+    case KEY_GGML: o->ggml = arg; break;
     case KEY_JSON: o->v.json = 1; break;
     case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'; --op NAME chooses an op", arg); break;
     default: return ARGP_ERR_UNKNOWN;
@@ -292,6 +309,27 @@ static void print_json(const report *rep)
     cJSON_Delete(root);
 }
 
+static int measure_accuracy(const options *o)
+{
+    stock *stocks;
+    accuracy_line *lines;
+    const int stock_count = stock_open(o->stock, &stocks);
+    const int count = accuracy_measure(o->v.only, stocks, stock_count, o->ggml ? ggml_open(o->ggml) : NULL, &lines);
+    if (o->v.json) {
+        cJSON *root = cJSON_CreateObject();
+        cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
+        accuracy_json(lines, count, root);
+        char *text = cJSON_Print(root);
+        puts(text);
+        free(text);
+        cJSON_Delete(root);
+    } else {
+        accuracy_print(lines, count);
+    }
+    free(lines);
+    return CLI_HOLDS;
+}
+
 int command_verify(int argc, char **argv)
 {
     static const struct argp argp = {option_list, parse, "", documentation, NULL, NULL, NULL};
@@ -299,6 +337,7 @@ int command_verify(int argc, char **argv)
     o.v.level_count = cli_levels(o.v.levels);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     if (o.v.only) check_name(o.v.only);
+    if (o.accuracy) return measure_accuracy(&o);
     report rep = {.o = &o};
     if (!o.v.json) printf("samebits %s, seed %" PRIu64 "\n", samebits_version(), o.v.seed);
     if (o.self_test) rep.planted = verify_faults(&o.v, &rep.caught);
