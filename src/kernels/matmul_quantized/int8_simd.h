@@ -109,41 +109,42 @@ SB_INLINE int32_t word(const float *record, int index)
     return w;
 }
 
+/* A sum of the integers of a step, as isum of the order; for Q6_K one part of it. */
+SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, int part, int rows, const float *record, int r)
+{
+    if (parts(f) == 2) return scaled(sum, scales->s[part]);
+    if (is_signed(f)) return sum;
+    if (f == SAMEBITS_FORMAT_Q5_K && PAIRS)
+        return vi_add(total(sum), vi_set1(word(record, (SB_X_START + 1) * rows + r)));
+    return total(sum);
+}
+
 /* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order. */
 SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
                          const float *record, const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
 {
-    vi sum[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int n = 0; n < 8; n++) {
-        /* Both halves of a plane in turn, or first all of one half where each half has its scale. */
-        const int half = parts(f) == 2 ? n / 4 : n % 2, z = parts(f) == 2 ? n % 4 : n / 2;
-        if (n % (8 / parts(f)) == 0)
-            SB_UNROLL for (int r = 0; r < rows; r++) {
-                const int start = (SB_X_START + n / 4) * rows + r;
-                SB_UNROLL for (int v = 0; v < vectors; v++)
-                    sum[r][v] = starts_at_zero(f) ? vi_set1(0) : vi_set1(word(record, start));
-            }
-        vi w[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
-        SB_UNROLL for (int r = 0; r < rows; r++) {
-            const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
-            SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
-        }
-        if (parts(f) == 2 && n % 4 == 3)
-            SB_UNROLL for (int r = 0; r < rows; r++)
-                SB_UNROLL for (int v = 0; v < vectors; v++) {
-                    const vi part = scaled(sum[r][v], scales[v].s[half]);
-                    isum[r][v] = half ? vi_add(isum[r][v], part) : part;
-                }
-    }
-    if (parts(f) == 2) return;
     SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
-            isum[r][v] = is_signed(f) ? sum[r][v] : total(sum[r][v]);
-            if (f == SAMEBITS_FORMAT_Q5_K && PAIRS)
-                isum[r][v] = vi_add(isum[r][v], vi_set1(word(record, (SB_X_START + 1) * rows + r)));
+        SB_UNROLL for (int v = 0; v < vectors; v++) isum[r][v] = vi_set1(0);
+    SB_UNROLL for (int part = 0; part < parts(f); part++) {
+        vi sum[MAX_ROWS][MAX_VECTORS];
+        SB_UNROLL for (int r = 0; r < rows; r++)
+            SB_UNROLL for (int v = 0; v < vectors; v++)
+                sum[r][v] = vi_set1(starts_at_zero(f) ? 0 : word(record, (SB_X_START + part) * rows + r));
+        SB_UNROLL for (int n = 0; n < 8 / parts(f); n++) {
+            /* Both halves of a plane in turn, or all of one half where each half has its scale. */
+            const int half = parts(f) == 2 ? part : n % 2, z = parts(f) == 2 ? n : n / 2;
+            vi w[MAX_VECTORS];
+            SB_UNROLL for (int v = 0; v < vectors; v++)
+                w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
+            SB_UNROLL for (int r = 0; r < rows; r++) {
+                const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
+                SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
+            }
         }
+        SB_UNROLL for (int r = 0; r < rows; r++)
+            SB_UNROLL for (int v = 0; v < vectors; v++)
+                isum[r][v] = vi_add(isum[r][v], finish_sum(f, sum[r][v], &scales[v], part, rows, record, r));
+    }
 }
 
 /* acc of one step more. */
