@@ -4,5 +4,11 @@
 
 void test_batched(void **state);
 void test_hook_used(void **state);
+void test_attention_chunks(void **state);
+void test_attention_permuted(void **state);
+void test_attention_places(void **state);
+void test_attention_batch(void **state);
+void test_attention_padding(void **state);
+void test_attention_machines(void **state);
 
 #endif

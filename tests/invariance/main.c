@@ -74,6 +74,8 @@ static const struct {
     ENTRY(batch),  ENTRY(neighbours), ENTRY(threads), ENTRY(levels),      ENTRY(layouts),
     ENTRY(hooks),  ENTRY(nested),     ENTRY(shared),  ENTRY(environment), ENTRY(twins),
     ENTRY(batched), ENTRY(hook_used),
+    ENTRY(attention_chunks), ENTRY(attention_permuted), ENTRY(attention_places),
+    ENTRY(attention_batch), ENTRY(attention_padding), ENTRY(attention_machines),
 };
 
 int main(int argc, char **argv)
