@@ -50,7 +50,5 @@ int api_rows_tests(void);
 int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);
-int api_rows_tests(void);
-int api_attention_tests(void);
 
 #endif

@@ -28,8 +28,6 @@ static const struct {
     {"attention", api_attention_tests},
     {"weights", api_weights_tests},
     {"quantized", api_quantized_tests},
-    {"rows", api_rows_tests},
-    {"attention", api_attention_tests},
 };
 
 int main(int argc, char **argv)

@@ -160,11 +160,33 @@ static void test_special_rows(void **state)
     }
 }
 
+/* A mask of -Inf hides whatever x holds; a row without a visible entry gives 0; a visible NaN or +Inf gives NaN. */
+static void test_hidden_entries(void **state)
+{
+    (void)state;
+    const float inf = INFINITY;
+    const float values[] = {NAN, 1, NAN, 1, 2, 3, NAN, 0, 0, 0, inf, 0}, masks[] = {-inf, 0, -inf, -inf, -inf, -inf, 0, 0, -inf, 0, 0, 0};
+    const float want[] = {0, 1, 0, 0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
+    test_tensor *x = TENSOR(TEST_F32, 4, 3), *mask = TENSOR(TEST_F32, 4, 3), *out = TENSOR(TEST_F32, 4, 3);
+    for (int i = 0; i < 12; i++) {
+        test_set(x, i, values[i]);
+        test_set(mask, i, masks[i]);
+    }
+    samebits_softmax_params params;
+    samebits_softmax_params_default(&params);
+    params.mask = &mask->dl;
+    assert_ok(samebits_softmax(api_context, &x->dl, &params, &out->dl));
+    for (int i = 0; i < 12; i++) {
+        const uint32_t nan = 0x7FC00000u;
+        assert_memory_equal(test_at(out, i), isnan(want[i]) ? (const void *)&nan : &want[i], 4);
+    }
+}
+
 int api_rows_tests(void)
 {
     static const struct CMUnitTest tests[] = {
         API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_in_place),
-        API_TEST(test_empty),  API_TEST(test_special_rows),
+        API_TEST(test_empty),  API_TEST(test_special_rows), API_TEST(test_hidden_entries),
     };
     return API_RUN(tests);
 }
