@@ -133,8 +133,8 @@ static sb_mask_row mask_row(const plan *p, const group *g, int64_t r)
     return (sb_mask_row){m->data + mask_offset(p, g, r) * sb_dtype_size(m->dtype), m->dtype, m->stride[3]};
 }
 
-/* Which of the list positions [begin, begin + count) some row of the group sees. Returns how many. */
-static int64_t find_seen(const plan *p, const group *g, int64_t begin, int64_t count, slot *s)
+/* Which of the list positions [begin, begin + count) some row of the group sees. Returns whether it is all. */
+static int find_seen(const plan *p, const group *g, int64_t begin, int64_t count, slot *s)
 {
     memset(s->seen, 0, (size_t)count * sizeof *s->seen);
     for (int64_t r = 0; r < g->rows; r++) {
@@ -142,9 +142,9 @@ static int64_t find_seen(const plan *p, const group *g, int64_t begin, int64_t c
         const sb_mask_row row = mask_row(p, g, r);
         sb_mask_seen(&row, p->a->has_index ? s->key : NULL, begin, count, s->seen);
     }
-    int64_t seen = 0;
-    for (int64_t j = 0; j < count; j++) seen += s->seen[j] != 0;
-    return seen;
+    uint16_t hidden = 0;
+    for (int64_t j = 0; j < count; j++) hidden |= s->seen[j] == 0;
+    return !hidden;
 }
 
 /* The keys of list positions [begin, end) that some row of the group sees. */
@@ -154,13 +154,13 @@ static void list_keys(const plan *p, const group *g, int64_t begin, int64_t end,
     const int64_t count = end - begin;
     for (int64_t j = 0; j < count; j++) s->position[j] = (int32_t)(begin + j);
     for (int64_t j = 0; j < count && a->has_index; j++) s->key[j] = (int32_t)sb_attention_key(a, g->batch, begin + j);
-    s->keys = a->has_mask ? find_seen(p, g, begin, count, s) : count;
-    if (s->keys < count) {
-        int64_t kept = 0;
+    s->keys = count;
+    if (a->has_mask && !find_seen(p, g, begin, count, s)) {
+        s->keys = 0;
         for (int64_t j = 0; j < count; j++) {
-            s->key[kept] = s->key[j];
-            s->position[kept] = s->position[j];
-            kept += s->seen[j] != 0;
+            s->key[s->keys] = s->key[j];
+            s->position[s->keys] = s->position[j];
+            s->keys += s->seen[j] != 0;
         }
     }
     s->run = !a->has_index && s->keys && s->key[s->keys - 1] - s->key[0] == s->keys - 1;

@@ -29,10 +29,9 @@ typedef struct {
     int32_t *near, *far;                    /* see value_at; not written if direct */
     float *wide;                            /* one row */
     const char *row[SB_ATTENTION_BLOCK];    /* of each slot, in V */
-    const char *next[SB_ATTENTION_BLOCK];   /* what the next block probably wants */
     int direct;                             /* 16-bit values become integers where they are used */
     vf first, second;                       /* the grid, see to_integer */
-    int64_t width, stride;
+    int64_t width, stride, row_stride;
     double largest;                         /* largest |V|, |near| if cut */
     int has_far;
 } value_block;
@@ -205,11 +204,7 @@ static void prepare_block(values_state *s, const int *row, int rows, int grid)
     b->has_far = 0;
     b->largest = 0x1p26;
     b->direct = plain && rows <= MAX_DIRECT && v->format != SAMEBITS_FORMAT_F32;
-    for (int64_t u = 0; u < b->used; u++) {
-        const int64_t j = b->begin + b->slot_key[u], later = SB_MIN(j + SB_ATTENTION_BLOCK, s->part->keys - 1);
-        b->row[u] = v->data + s->part->key[j] * v->row_stride;
-        b->next[u] = v->data + s->part->key[later] * v->row_stride;
-    }
+    for (int64_t u = 0; u < b->used; u++) b->row[u] = v->data + s->part->key[b->begin + b->slot_key[u]] * v->row_stride;
     int32_t largest = INT32_MAX;
     if (b->direct)
         largest = largest_of_rows(s);

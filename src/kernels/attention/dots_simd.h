@@ -11,10 +11,10 @@
 #define BLOCK_PANELS (SB_ATTENTION_BLOCK / PANEL_KEYS)
 #if SB_VL == 16
 #define MAX_DOT_ROWS 12
-#define DOT_PANELS(rows) ((rows) <= 4 ? 2 : 1)
+#define DOT_PANELS(rows) 1
 #else
 #define MAX_DOT_ROWS 6
-#define DOT_PANELS(rows) ((rows) <= 1 ? 4 : (rows) <= 2 ? 2 : 1)
+#define DOT_PANELS(rows) ((rows) <= 2 ? 2 : 1)
 #endif
 #define MAX_DOT_VECTORS (2 * BLOCK_PANELS)
 
@@ -108,11 +108,12 @@ SB_INLINE void transpose_columns(const char *const row[16], int64_t i, int64_t c
     }
 }
 
-/* The next rows come while these are used: 16 streams are more than the hardware follows. */
+/* The next rows come while these are used, a line of four rows every eight columns: 16 streams are more than the
+ * hardware follows. */
 SB_INLINE void prefetch_rows(const char *const row[16], int64_t i)
 {
-    if (i % 32 == 0)
-        for (int e = 0; e < 16; e++) v_prefetch(row[e] + 2 * i);
+    const int64_t first = i / 8 % 4 * 4;
+    for (int64_t e = first; e < first + 4; e++) v_prefetch(row[e] + i / 32 * 64);
 }
 
 /* Sixteen rows of 16-bit numbers into lanes of a panel: panel[column][PANEL_KEYS]. */

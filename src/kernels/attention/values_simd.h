@@ -46,7 +46,9 @@ SB_INLINE void accumulate(samebits_format source, int rows, int vectors, const g
             odd[r][v] = vl_load(sum[r] + column + v * SB_VL + SB_VL / 2);
         }
     for (int64_t i = 0; i < g->count; i++) {
-        if (source != SAMEBITS_FORMAT_F32 && 2 * column % 64 == 0) v_prefetch(b->next[g->slot[i]] + 2 * column);
+        /* What the next block wants, if it lies where most do. A wrong address does no harm. */
+        if (source != SAMEBITS_FORMAT_F32 && 2 * column % 64 == 0)
+            v_prefetch(b->row[g->slot[i]] + 2 * column + SB_ATTENTION_BLOCK * b->row_stride);
         SB_UNROLL for (int v = 0; v < vectors; v++) {
             const vi x = load_values(source, b, values, g->slot[i], column + v * SB_VL), y = vi_odd(x);
             SB_UNROLL for (int r = 0; r < rows; r++) {
@@ -237,6 +239,7 @@ static void part_values(const sb_attention_part *p)
     int todo[SB_ATTENTION_ROWS], left = 0;
     s.part = p;
     s.block.width = p->v.width;
+    s.block.row_stride = p->v.row_stride;
     s.block.stride = p->sum_stride;
     s.block.near = p->scratch;
     s.block.far = s.block.near + p->sum_stride / SB_VL * STRIP;
