@@ -4,6 +4,9 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -103,6 +106,39 @@ void test_hook_used(void **state)
         assert_true(calls > 0);
         samebits_destroy(&c);
     }
+}
+
+/* The child of a process that has used threads: the same bits, and no waiting for threads it does not have. */
+void test_fork(void **state)
+{
+    (void)state;
+    test_rng rng = {92};
+    test_tensor *a = TENSOR(TEST_F32, 129, 300), *b = TENSOR(TEST_F32, 300, 400), *want = TENSOR(TEST_F32, 129, 400);
+    test_tensor *have = TENSOR(TEST_F32, 129, 400);
+    test_random(a, &rng);
+    test_random(b, &rng);
+    samebits_options o;
+    samebits_context *c;
+    samebits_options_default(&o);
+    o.threads = 4;
+    assert_int_equal(samebits_create(&c, &o), SAMEBITS_OK);
+    assert_int_equal(samebits_matmul(c, &a->dl, &b->dl, NULL, &want->dl), SAMEBITS_OK);
+    for (int fresh = 0; fresh < 3; fresh++) {
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (!child) {
+            alarm(60);
+            if (fresh == 1 && samebits_create(&c, &o)) _exit(2);
+            if (fresh == 2) test_set(a, 0, test_get(a, 0) + 1.0f); /* control: another row 0 */
+            if (samebits_matmul(c, &a->dl, &b->dl, NULL, &have->dl)) _exit(2);
+            _exit(memcmp(have->memory, want->memory, want->size) != 0);
+        }
+        int ended;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(WIFEXITED(ended));
+        assert_int_equal(WEXITSTATUS(ended), fresh == 2);
+    }
+    samebits_destroy(&c);
 }
 
 typedef struct {

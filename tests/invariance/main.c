@@ -73,7 +73,7 @@ static const struct {
 #define ENTRY(check) {#check, cmocka_unit_test(test_##check)}
     ENTRY(batch),  ENTRY(neighbours), ENTRY(threads), ENTRY(levels),      ENTRY(layouts),
     ENTRY(hooks),  ENTRY(nested),     ENTRY(shared),  ENTRY(environment), ENTRY(twins),
-    ENTRY(batched), ENTRY(hook_used),
+    ENTRY(batched), ENTRY(hook_used), ENTRY(fork),
     ENTRY(attention_chunks), ENTRY(attention_permuted), ENTRY(attention_places),
     ENTRY(attention_batch), ENTRY(attention_padding), ENTRY(attention_machines),
 };

@@ -1,6 +1,7 @@
 #include "device/cpu/parallel.h"
 
 #include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/fpenv.h"
 
@@ -29,6 +30,16 @@ static void work(void *arg, int worker)
     sb_fpenv_leave(caller);
 }
 
+/* A child of fork has none of its parent's OpenMP threads, and GNU's runtime would wait for them for ever. The
+ * first process to use them is remembered; its children work alone, or with a host's parallel_for. */
+static int threads_are_ours(void)
+{
+    static _Atomic int owner;
+    int first = 0;
+    const int self = (int)getpid();
+    return atomic_compare_exchange_strong(&owner, &first, self) || first == self;
+}
+
 void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, void *arg)
 {
     run r = {.task = task, .arg = arg, .tasks = tasks, .next = 0};
@@ -39,6 +50,10 @@ void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, 
     }
     if (context->options.parallel_for) {
         context->options.parallel_for(context->options.parallel_user, workers, work, &r);
+        return;
+    }
+    if (!threads_are_ours()) {
+        work(&r, 0);
         return;
     }
     /* Inside a host's own parallel region OpenMP gives one thread here: slower, same bits. */
