@@ -29,7 +29,7 @@ struct Matrix {
         return t;
     }
 
-private:
+  private:
     int64_t part[2];
 };
 
@@ -62,13 +62,15 @@ int main()
         const auto linear = [&](int64_t first, int64_t count, Matrix &out) {
             const DLTensor in = x.view(first, count);
             DLTensor result = out.view(first, count);
-            check(samebits_linear_prepared(context.get(), &in, weights.get(), SAMEBITS_ORDER_PORTABLE_1, &epilogue, &result));
+            check(samebits_linear_prepared(context.get(), &in, weights.get(), SAMEBITS_ORDER_PORTABLE_1, &epilogue,
+                                           &result));
         };
         linear(0, rows, all);
         for (int64_t first = 0; first < rows; first += 7) linear(first, rows - first < 7 ? rows - first : 7, parts);
 
         const bool same = std::memcmp(all.data.data(), parts.data.data(), all.data.size() * sizeof(float)) == 0;
-        std::printf("%lld rows at once and in chunks of 7: %s\n", static_cast<long long>(rows), same ? "same bits" : "DIFFERENT");
+        std::printf("%lld rows at once and in chunks of 7: %s\n", static_cast<long long>(rows),
+                    same ? "same bits" : "DIFFERENT");
         return same ? 0 : 1;
     } catch (const std::exception &e) {
         std::fprintf(stderr, "%s\n", e.what());

@@ -16,7 +16,10 @@ void op_add(op_case *c, const char *name, test_tensor *tensor, int min_dims, int
     c->pointer[c->count++] = &tensor->dl;
 }
 
-static int word_char(char ch) { return isalnum((unsigned char)ch) || ch == '_'; }
+static int word_char(char ch)
+{
+    return isalnum((unsigned char)ch) || ch == '_';
+}
 
 int op_names(const char *text, const char *name)
 {
@@ -83,13 +86,13 @@ static DLTensor *spoil(op_case *c, int i, spoilt *s)
     return &s->dl;
 }
 
-#define SPOIL(statement, status, what)                                       \
-    do {                                                                     \
-        DLTensor *t = spoil(c, i, &s);                                       \
-        (void)t;                                                             \
-        statement;                                                           \
-        op_expect(c, status, c->argument[i].name, what);                     \
-        c->pointer[i] = &c->argument[i].tensor->dl;                          \
+#define SPOIL(statement, status, what)                                                                                 \
+    do {                                                                                                               \
+        DLTensor *t = spoil(c, i, &s);                                                                                 \
+        (void)t;                                                                                                       \
+        statement;                                                                                                     \
+        op_expect(c, status, c->argument[i].name, what);                                                               \
+        c->pointer[i] = &c->argument[i].tensor->dl;                                                                    \
     } while (0)
 
 static void spoil_kind(op_case *c, int i)
@@ -184,18 +187,15 @@ static void spoil_output(op_case *c, int i)
 {
     spoilt s;
     const test_tensor *out = c->argument[i].tensor;
-    for (int d = 0; d < out->dl.ndim; d++)
-        SPOIL(t->strides[d] = 0, SAMEBITS_ERR_OVERLAP, "stride 0");
-    if (out->dl.ndim > 1)
-        SPOIL(t->strides[0] = t->strides[1], SAMEBITS_ERR_OVERLAP, "two equal strides");
+    for (int d = 0; d < out->dl.ndim; d++) SPOIL(t->strides[d] = 0, SAMEBITS_ERR_OVERLAP, "stride 0");
+    if (out->dl.ndim > 1) SPOIL(t->strides[0] = t->strides[1], SAMEBITS_ERR_OVERLAP, "two equal strides");
     for (int j = 0; j < c->count; j++) {
         const test_tensor *in = c->argument[j].tensor;
         if (c->argument[j].flags & OP_OUT) continue;
         DLTensor *t = spoil(c, i, &s);
         t->data = in->memory + in->dl.byte_offset;
         t->byte_offset = 0;
-        if (!(c->argument[j].flags & OP_IN_PLACE))
-            expect_overlap(c, i, "output at the start of an input");
+        if (!(c->argument[j].flags & OP_IN_PLACE)) expect_overlap(c, i, "output at the start of an input");
         /* The last element of the input is the output's first; a partial overlap is wrong also in place. */
         t->data = (char *)t->data + (in->size - in->dl.byte_offset - 1) / 4 * 4;
         if ((char *)t->data != (char *)in->memory + in->dl.byte_offset)

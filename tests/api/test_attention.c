@@ -9,7 +9,8 @@ enum { B = 2, H = 4, LQ = 3, HKV = 2, LK = 6, D = 8, DV = 5, LIST = 4 };
 
 static samebits_status call_plain(op_case *c)
 {
-    return samebits_attention(c->context, c->pointer[Q], c->pointer[KEYS], c->pointer[VALUES], c->user, c->pointer[OUT]);
+    return samebits_attention(c->context, c->pointer[Q], c->pointer[KEYS], c->pointer[VALUES], c->user,
+                              c->pointer[OUT]);
 }
 
 static samebits_status call_full(op_case *c)
@@ -41,7 +42,10 @@ static op_case attention_case(test_dtype q, test_dtype kv, test_dtype out)
     return c;
 }
 
-static void set_i32(test_tensor *t, const int32_t *values) { memcpy(t->memory, values, t->size); }
+static void set_i32(test_tensor *t, const int32_t *values)
+{
+    memcpy(t->memory, values, t->size);
+}
 
 static op_case full_case(test_dtype q, test_dtype kv, test_dtype out)
 {
@@ -63,8 +67,10 @@ static op_case full_case(test_dtype q, test_dtype kv, test_dtype out)
 static void test_errors(void **state)
 {
     (void)state;
-    static const test_dtype kinds[][3] = {{TEST_F32, TEST_F32, TEST_F32}, {TEST_F32, TEST_F16, TEST_F32},
-                                          {TEST_F16, TEST_F16, TEST_F16}, {TEST_BF16, TEST_BF16, TEST_F32}};
+    static const test_dtype kinds[][3] = {{TEST_F32, TEST_F32, TEST_F32},
+                                          {TEST_F32, TEST_F16, TEST_F32},
+                                          {TEST_F16, TEST_F16, TEST_F16},
+                                          {TEST_BF16, TEST_BF16, TEST_F32}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         op_case c = attention_case(kinds[i][0], kinds[i][1], kinds[i][2]);
         op_check_errors(&c);
@@ -82,11 +88,11 @@ static void test_parameters(void **state)
     samebits_attention_params p;
     c.user = &p;
     samebits_attention_params_default(NULL);
-#define EXPECT_PARAM(change, status, name)         \
-    do {                                           \
-        samebits_attention_params_default(&p);     \
-        change;                                    \
-        op_expect(&c, status, name, #change);      \
+#define EXPECT_PARAM(change, status, name)                                                                             \
+    do {                                                                                                               \
+        samebits_attention_params_default(&p);                                                                         \
+        change;                                                                                                        \
+        op_expect(&c, status, name, #change);                                                                          \
     } while (0)
     EXPECT_PARAM(p.struct_size = 0, SAMEBITS_ERR_PARAM, "struct_size");
     EXPECT_PARAM(p.softcap = -1.0f, SAMEBITS_ERR_PARAM, "softcap");
@@ -202,7 +208,8 @@ static void test_hidden_keys(void **state)
         for (int64_t key = 0; key < LK; key++) {
             const int listed = bh < HKV ? key == 5 || key == 0 || key == 1 : key == 2 || key == 4 || key == 0;
             for (int64_t i = 0; !listed && i < D; i++) test_set(c.argument[KEYS].tensor, (bh * LK + key) * D + i, NAN);
-            for (int64_t i = 0; !listed && i < DV; i++) test_set(c.argument[VALUES].tensor, (bh * LK + key) * DV + i, NAN);
+            for (int64_t i = 0; !listed && i < DV; i++)
+                test_set(c.argument[VALUES].tensor, (bh * LK + key) * DV + i, NAN);
         }
     op_expect_ok(&c);
     assert_memory_equal(clean, out->memory, out->size);
@@ -229,8 +236,8 @@ static void test_special_values(void **state)
     const uint32_t canonical = 0x7FC00000u;
     op_expect_ok(&c);
     void *clean = test_gather(out);
-    test_set(c.argument[Q].tensor, (1 * LQ + 2) * D, NAN);                     /* sequence 0, head 1, query 2 */
-    test_set(c.argument[KEYS].tensor, ((1 * HKV + 1) * LK + 4) * D + 3, NAN);  /* sequence 1, KV head 1: heads 2, 3 */
+    test_set(c.argument[Q].tensor, (1 * LQ + 2) * D, NAN);                    /* sequence 0, head 1, query 2 */
+    test_set(c.argument[KEYS].tensor, ((1 * HKV + 1) * LK + 4) * D + 3, NAN); /* sequence 1, KV head 1: heads 2, 3 */
     op_expect_ok(&c);
     for (int64_t i = 0; i < B * H * LQ * DV; i++) {
         const int64_t row = i / DV, head = row / LQ;

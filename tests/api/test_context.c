@@ -98,7 +98,8 @@ static void test_out_of_memory(void **state)
 static void test_cpu_levels(void **state)
 {
     (void)state;
-    static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO, SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2, SAMEBITS_CPU_AVX512};
+    static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO, SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2,
+                                          SAMEBITS_CPU_AVX512};
     static const char *const names[] = {"auto", "scalar", "avx2", "avx512"};
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_AUTO));
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_SCALAR));
@@ -142,7 +143,8 @@ static void test_names(void **state)
     (void)state;
     assert_string_equal(samebits_version(), SAMEBITS_VERSION_STRING);
     char version[32];
-    snprintf(version, sizeof version, "%d.%d.%d", SAMEBITS_VERSION_MAJOR, SAMEBITS_VERSION_MINOR, SAMEBITS_VERSION_PATCH);
+    snprintf(version, sizeof version, "%d.%d.%d", SAMEBITS_VERSION_MAJOR, SAMEBITS_VERSION_MINOR,
+             SAMEBITS_VERSION_PATCH);
     assert_string_equal(version, SAMEBITS_VERSION_STRING);
     assert_string_equal(samebits_order_name(SAMEBITS_ORDER_PORTABLE_1), "portable-1");
     assert_string_equal(samebits_order_name(SAMEBITS_ORDER_INT8_1), "int8-1");

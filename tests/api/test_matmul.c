@@ -4,8 +4,14 @@
 
 #include "api.h"
 
-static samebits_status call_matmul(op_case *c) { return samebits_matmul(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]); }
-static samebits_status call_linear(op_case *c) { return samebits_linear(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]); }
+static samebits_status call_matmul(op_case *c)
+{
+    return samebits_matmul(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]);
+}
+static samebits_status call_linear(op_case *c)
+{
+    return samebits_linear(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]);
+}
 static samebits_status call_addmm(op_case *c)
 {
     return samebits_addmm(c->context, c->pointer[0], c->pointer[1], c->pointer[2], 0.5f, 2.0f, c->pointer[3]);
@@ -156,14 +162,14 @@ static void test_prepared_errors(void **state)
     op_check_errors(&c);
     op_check_memory(&c, 2);
     DLTensor *x = c.pointer[0], *out = c.pointer[1];
-    assert_fails(samebits_linear_prepared(api_context, x, NULL, SAMEBITS_ORDER_PORTABLE_1, NULL, out), SAMEBITS_ERR_NULL,
-                 "weights");
+    assert_fails(samebits_linear_prepared(api_context, x, NULL, SAMEBITS_ORDER_PORTABLE_1, NULL, out),
+                 SAMEBITS_ERR_NULL, "weights");
     assert_fails(samebits_linear_prepared(api_context, x, weights, (samebits_order)0, NULL, out), SAMEBITS_ERR_ORDER,
                  "order");
     assert_fails(samebits_linear_prepared(api_context, x, weights, (samebits_order)77, NULL, out), SAMEBITS_ERR_ORDER,
                  "order");
-    assert_fails(samebits_linear_prepared(api_context, x, weights, SAMEBITS_ORDER_INT8_1, NULL, out), SAMEBITS_ERR_ORDER,
-                 "f16");
+    assert_fails(samebits_linear_prepared(api_context, x, weights, SAMEBITS_ORDER_INT8_1, NULL, out),
+                 SAMEBITS_ERR_ORDER, "f16");
     samebits_weights_destroy(&weights);
 }
 
@@ -291,10 +297,10 @@ static void test_interleaved_slices(void **state)
 int api_matmul_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_matmul_errors), API_TEST(test_matmul_batch_errors), API_TEST(test_epilogue_errors),
-        API_TEST(test_bad_epilogue),  API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
-        API_TEST(test_addmm_errors),  API_TEST(test_prepared_errors),     API_TEST(test_empty),
-        API_TEST(test_no_depth),      API_TEST(test_special_rows),        API_TEST(test_huge_views),
+        API_TEST(test_matmul_errors),      API_TEST(test_matmul_batch_errors), API_TEST(test_epilogue_errors),
+        API_TEST(test_bad_epilogue),       API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
+        API_TEST(test_addmm_errors),       API_TEST(test_prepared_errors),     API_TEST(test_empty),
+        API_TEST(test_no_depth),           API_TEST(test_special_rows),        API_TEST(test_huge_views),
         API_TEST(test_interleaved_slices),
     };
     return API_RUN(tests);

@@ -11,7 +11,8 @@ typedef struct {
 static samebits_status call_quantized(op_case *c)
 {
     const quantized_user *u = c->user;
-    return samebits_matmul_quantized(c->context, c->pointer[0], c->pointer[1], u->format, u->order, NULL, c->pointer[2]);
+    return samebits_matmul_quantized(c->context, c->pointer[0], c->pointer[1], u->format, u->order, NULL,
+                                     c->pointer[2]);
 }
 
 enum { K = 512, N = 21 };
@@ -149,8 +150,8 @@ static void test_empty(void **state)
         test_tensor *out = TENSOR(TEST_F32, sizes[i][0], sizes[i][1]);
         memset(w->memory, 0, w->size);
         for (int order = SAMEBITS_ORDER_PORTABLE_1; order <= SAMEBITS_ORDER_INT8_1; order++) {
-            assert_ok(samebits_matmul_quantized(api_context, &x->dl, &w->dl, SAMEBITS_FORMAT_Q4_K, (samebits_order)order,
-                                                NULL, &out->dl));
+            assert_ok(samebits_matmul_quantized(api_context, &x->dl, &w->dl, SAMEBITS_FORMAT_Q4_K,
+                                                (samebits_order)order, NULL, &out->dl));
             const float zero = 0.0f;
             if (!sizes[i][2])
                 for (int64_t j = 0; j < test_count(out); j++) assert_memory_equal(test_at(out, j), &zero, 4);

@@ -16,7 +16,10 @@ static samebits_status call_softmax(op_case *c)
     }
     return samebits_softmax(c->context, c->pointer[0], &p, c->pointer[1]);
 }
-static samebits_status call_log_softmax(op_case *c) { return samebits_log_softmax(c->context, c->pointer[0], c->pointer[1]); }
+static samebits_status call_log_softmax(op_case *c)
+{
+    return samebits_log_softmax(c->context, c->pointer[0], c->pointer[1]);
+}
 static samebits_status call_rms(op_case *c)
 {
     return samebits_rms_norm(c->context, c->pointer[0], c->count > 2 ? c->pointer[2] : NULL, 1e-5f, c->pointer[1]);
@@ -46,8 +49,11 @@ static void add(op_case *c, const char *name, test_tensor *t, int min_dims, int 
 static void test_errors(void **state)
 {
     (void)state;
-    static const test_dtype kinds[][2] = {{TEST_F32, TEST_F32}, {TEST_F16, TEST_F16}, {TEST_F16, TEST_F32},
-                                          {TEST_BF16, TEST_BF16}, {TEST_BF16, TEST_F32}};
+    static const test_dtype kinds[][2] = {{TEST_F32, TEST_F32},
+                                          {TEST_F16, TEST_F16},
+                                          {TEST_F16, TEST_F32},
+                                          {TEST_BF16, TEST_BF16},
+                                          {TEST_BF16, TEST_F32}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         op_case c = row_case(call_softmax, kinds[i][0], kinds[i][1]);
         op_check_errors(&c);
@@ -89,7 +95,8 @@ static void test_parameters(void **state)
     samebits_softmax_params_default(&p);
     test_tensor *flat = TENSOR(TEST_F32, 4, 37), *heads = TENSOR(TEST_F32, 4);
     p.sinks = &heads->dl;
-    assert_fails(samebits_softmax(api_context, &flat->dl, &p, &TENSOR(TEST_F32, 4, 37)->dl), SAMEBITS_ERR_RANK, "sinks");
+    assert_fails(samebits_softmax(api_context, &flat->dl, &p, &TENSOR(TEST_F32, 4, 37)->dl), SAMEBITS_ERR_RANK,
+                 "sinks");
     out->dtype = TENSOR(TEST_F16, 1)->dl.dtype;
     assert_fails(samebits_log_softmax(api_context, x, out), SAMEBITS_ERR_DTYPE, "out");
     assert_true(test_unchanged(c.argument[1].tensor));
@@ -165,7 +172,8 @@ static void test_hidden_entries(void **state)
 {
     (void)state;
     const float inf = INFINITY;
-    const float values[] = {NAN, 1, NAN, 1, 2, 3, NAN, 0, 0, 0, inf, 0}, masks[] = {-inf, 0, -inf, -inf, -inf, -inf, 0, 0, -inf, 0, 0, 0};
+    const float values[] = {NAN, 1, NAN, 1, 2, 3, NAN, 0, 0, 0, inf, 0},
+                masks[] = {-inf, 0, -inf, -inf, -inf, -inf, 0, 0, -inf, 0, 0, 0};
     const float want[] = {0, 1, 0, 0, 0, 0, NAN, NAN, NAN, NAN, NAN, NAN};
     test_tensor *x = TENSOR(TEST_F32, 4, 3), *mask = TENSOR(TEST_F32, 4, 3), *out = TENSOR(TEST_F32, 4, 3);
     for (int i = 0; i < 12; i++) {
@@ -185,7 +193,7 @@ static void test_hidden_entries(void **state)
 int api_rows_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_in_place),
+        API_TEST(test_errors), API_TEST(test_parameters),   API_TEST(test_in_place),
         API_TEST(test_empty),  API_TEST(test_special_rows), API_TEST(test_hidden_entries),
     };
     return API_RUN(tests);

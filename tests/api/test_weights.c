@@ -43,11 +43,11 @@ static void test_prepare_parameters(void **state)
     samebits_weights *weights = (samebits_weights *)w;
     assert_fails(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_F32, NULL, NULL), SAMEBITS_ERR_NULL,
                  "weights");
-    assert_fails(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_COUNT, NULL, &weights), SAMEBITS_ERR_FORMAT,
-                 "format");
+    assert_fails(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_COUNT, NULL, &weights),
+                 SAMEBITS_ERR_FORMAT, "format");
     assert_null(weights);
-    assert_fails(samebits_weights_prepare(api_context, &w->dl, (samebits_format)-1, NULL, &weights), SAMEBITS_ERR_FORMAT,
-                 "format");
+    assert_fails(samebits_weights_prepare(api_context, &w->dl, (samebits_format)-1, NULL, &weights),
+                 SAMEBITS_ERR_FORMAT, "format");
     assert_fails(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_F32, (char *)w->memory + 4, &weights),
                  SAMEBITS_ERR_PARAM, "storage");
     assert_null(weights);
@@ -121,7 +121,8 @@ static void test_sizes(void **state)
         }
         const int64_t huge = ((int64_t)1 << 62) / block * block;
         assert_fails(samebits_weights_size((samebits_format)f, huge, huge, &bytes), SAMEBITS_ERR_OVERFLOW, "weights");
-        assert_fails(samebits_weights_size((samebits_format)f, INT64_MAX, block, &bytes), SAMEBITS_ERR_OVERFLOW, "weights");
+        assert_fails(samebits_weights_size((samebits_format)f, INT64_MAX, block, &bytes), SAMEBITS_ERR_OVERFLOW,
+                     "weights");
         assert_fails(samebits_weights_size((samebits_format)f, -1, block, &bytes), SAMEBITS_ERR_PARAM, "N");
     }
     assert_fails(samebits_weights_size(SAMEBITS_FORMAT_F32, 1, 1, NULL), SAMEBITS_ERR_NULL, "bytes");

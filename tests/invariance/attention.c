@@ -98,7 +98,8 @@ static long chunked(const sequence *s, int64_t chunk, int64_t late)
     for (int64_t first = 0; first < s->queries; first += chunk) {
         const int64_t count = s->queries - first < chunk ? s->queries - first : chunk;
         const int64_t keys = s->keys - s->queries + first + count - late;
-        test_tensor *q = TENSOR(TEST_F32, 1, HEADS, count, WIDTH), *out = TENSOR(TEST_F32, 1, HEADS, count, VALUE_WIDTH);
+        test_tensor *q = TENSOR(TEST_F32, 1, HEADS, count, WIDTH),
+                    *out = TENSOR(TEST_F32, 1, HEADS, count, VALUE_WIDTH);
         copy_rows(q, 0, 0, s->q, first, count);
         DLTensor k = s->k->dl, v = s->v->dl; /* the cache as it stands: views of its first keys */
         int64_t k_shape[4] = {1, KV_HEADS, keys, WIDTH}, v_shape[4] = {1, KV_HEADS, keys, VALUE_WIDTH};
@@ -244,8 +245,10 @@ static long padded(const sequence *s, int64_t pad, test_dtype mask_dtype, int le
 {
     samebits_attention_params p = params_of(s);
     const int64_t keys = s->keys + pad;
-    test_tensor *k = TENSOR(s->k->dtype, 1, KV_HEADS, keys, WIDTH), *v = TENSOR(s->v->dtype, 1, KV_HEADS, keys, VALUE_WIDTH);
-    test_tensor *mask = TENSOR(mask_dtype, 1, 1, s->queries, keys), *out = TENSOR(TEST_F32, 1, HEADS, s->queries, VALUE_WIDTH);
+    test_tensor *k = TENSOR(s->k->dtype, 1, KV_HEADS, keys, WIDTH),
+                *v = TENSOR(s->v->dtype, 1, KV_HEADS, keys, VALUE_WIDTH);
+    test_tensor *mask = TENSOR(mask_dtype, 1, 1, s->queries, keys),
+                *out = TENSOR(TEST_F32, 1, HEADS, s->queries, VALUE_WIDTH);
     copy_rows(k, 0, pad, s->k, 0, s->keys);
     copy_rows(v, 0, pad, s->v, 0, s->keys);
     for (int64_t i = 0; i < test_count(mask); i++) {

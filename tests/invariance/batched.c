@@ -13,8 +13,8 @@
 enum { B = 6, M = 5, K = 300, N = 21 };
 
 /* Elements that differ between out (..., M, N) and each product of the batch computed alone. */
-static long differing(samebits_context *c, const DLTensor *a, const DLTensor *b, const test_tensor *out, int64_t batches,
-                      const int64_t *a_offset, const int64_t *b_offset)
+static long differing(samebits_context *c, const DLTensor *a, const DLTensor *b, const test_tensor *out,
+                      int64_t batches, const int64_t *a_offset, const int64_t *b_offset)
 {
     long moved = 0;
     unsigned char *have = test_gather(out);
@@ -29,8 +29,7 @@ static long differing(samebits_context *c, const DLTensor *a, const DLTensor *b,
         a2.byte_offset += (uint64_t)a_offset[i] * 4;
         b2.byte_offset += (uint64_t)b_offset[i] * 4;
         assert_int_equal(samebits_matmul(c, &a2, &b2, NULL, &alone->dl), SAMEBITS_OK);
-        for (int64_t j = 0; j < M * N; j++)
-            moved += memcmp(test_at(alone, j), have + (i * M * N + j) * 4, 4) != 0;
+        for (int64_t j = 0; j < M * N; j++) moved += memcmp(test_at(alone, j), have + (i * M * N + j) * 4, 4) != 0;
     }
     free(have);
     return moved;

@@ -49,6 +49,13 @@ void control_op(row_op *op)
     main_thread = pthread_self();
     test_tensor *w = TENSOR(TEST_F32, 131, 7);
     test_random_small(w, &rng);
-    *op = (row_op){.name = "control", .in = TEST_F32, .out = TEST_F32, .width_in = 131, .width_out = 7, .max_rows = 300,
-                   .run = run, .w = &w->dl, .is_control = 1};
+    *op = (row_op){.name = "control",
+                   .in = TEST_F32,
+                   .out = TEST_F32,
+                   .width_in = 131,
+                   .width_out = 7,
+                   .max_rows = 300,
+                   .run = run,
+                   .w = &w->dl,
+                   .is_control = 1};
 }

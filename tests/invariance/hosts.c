@@ -224,7 +224,8 @@ long rows_shared(const row_op *op)
 #if defined(__x86_64__)
 /* MXCSR: flush to zero, denormals are zero, the three other roundings, a sticky flag; last: every exception
  * traps, which is no place for the control. */
-static const unsigned environments[] = {0x9FC0u, 0x9F80u, 0x1FC0u, 0x3F80u, 0x5F80u, 0x7F80u, 0xFFC0u, 0x1FA0u, 0x0000u};
+static const unsigned environments[] = {0x9FC0u, 0x9F80u, 0x1FC0u, 0x3F80u, 0x5F80u,
+                                        0x7F80u, 0xFFC0u, 0x1FA0u, 0x0000u};
 
 long rows_environment(const row_op *op)
 {

@@ -31,8 +31,12 @@ static void check_all(rows_check *check, const char *name)
     assert_int_equal(moved, 0);
 }
 
-#define ROWS_TEST(check) \
-    static void test_##check(void **state) { (void)state; check_all(rows_##check, #check); }
+#define ROWS_TEST(check)                                                                                               \
+    static void test_##check(void **state)                                                                             \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        check_all(rows_##check, #check);                                                                               \
+    }
 
 ROWS_TEST(batch)
 ROWS_TEST(neighbours)
@@ -70,12 +74,29 @@ static const struct {
     const char *name;
     struct CMUnitTest test;
 } tests[] = {
-#define ENTRY(check) {#check, cmocka_unit_test(test_##check)}
-    ENTRY(batch),  ENTRY(neighbours), ENTRY(threads), ENTRY(levels),      ENTRY(layouts),
-    ENTRY(hooks),  ENTRY(nested),     ENTRY(shared),  ENTRY(environment), ENTRY(twins),
-    ENTRY(batched), ENTRY(hook_used), ENTRY(fork),
-    ENTRY(attention_chunks), ENTRY(attention_permuted), ENTRY(attention_places),
-    ENTRY(attention_batch), ENTRY(attention_padding), ENTRY(attention_machines),
+#define ENTRY(check)                                                                                                   \
+    {                                                                                                                  \
+#check, cmocka_unit_test(test_##check)                                                                         \
+    }
+    ENTRY(batch),
+    ENTRY(neighbours),
+    ENTRY(threads),
+    ENTRY(levels),
+    ENTRY(layouts),
+    ENTRY(hooks),
+    ENTRY(nested),
+    ENTRY(shared),
+    ENTRY(environment),
+    ENTRY(twins),
+    ENTRY(batched),
+    ENTRY(hook_used),
+    ENTRY(fork),
+    ENTRY(attention_chunks),
+    ENTRY(attention_permuted),
+    ENTRY(attention_places),
+    ENTRY(attention_batch),
+    ENTRY(attention_padding),
+    ENTRY(attention_machines),
 };
 
 int main(int argc, char **argv)

@@ -64,23 +64,27 @@ static DLTensor *weights_of(test_dtype dtype, int transposed)
     test_tensor *w = TENSOR(dtype, WIDTH, DEPTH);
     test_random(w, &rng);
     if (transposed) {
-        w->shape[0] = w->strides[1] = DEPTH;
-        w->strides[1] = DEPTH;
+        w->shape[0] = DEPTH;
         w->shape[1] = WIDTH;
         w->strides[0] = 1;
+        w->strides[1] = DEPTH;
     }
     return &w->dl;
 }
 
 static void name_op(row_op *op, const char *kind, const char *detail)
 {
-    snprintf(op->name, sizeof op->name, "%s %s->%s%s%s", kind, dtype_name(op->in), dtype_name(op->out), *detail ? " " : "",
-             detail);
+    snprintf(op->name, sizeof op->name, "%s %s->%s%s%s", kind, dtype_name(op->in), dtype_name(op->out),
+             *detail ? " " : "", detail);
 }
 
 static void float_op(row_op *op, const char *kind, test_dtype in, test_dtype out)
 {
-    *op = (row_op){.in = in, .out = out, .width_in = DEPTH, .width_out = WIDTH, .max_rows = ROWS,
+    *op = (row_op){.in = in,
+                   .out = out,
+                   .width_in = DEPTH,
+                   .width_out = WIDTH,
+                   .max_rows = ROWS,
                    .order = SAMEBITS_ORDER_PORTABLE_1};
     name_op(op, kind, "");
 }
@@ -136,8 +140,9 @@ static DLTensor *quantised_weights(samebits_format format)
     static const struct {
         int bytes, scales, offset;
     } blocks[SAMEBITS_FORMAT_COUNT] = {
-        [SAMEBITS_FORMAT_Q4_0] = {18, 1, 0},  [SAMEBITS_FORMAT_Q5_0] = {22, 1, 0},  [SAMEBITS_FORMAT_Q8_0] = {34, 1, 0},
-        [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0}, [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0}, [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
+        [SAMEBITS_FORMAT_Q4_0] = {18, 1, 0},  [SAMEBITS_FORMAT_Q5_0] = {22, 1, 0},
+        [SAMEBITS_FORMAT_Q8_0] = {34, 1, 0},  [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0},
+        [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0}, [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
     };
     test_rng rng = {43};
     size_t row;
@@ -154,8 +159,13 @@ static DLTensor *quantised_weights(samebits_format format)
 
 static int quantised(row_op *op, samebits_format format, samebits_order order, int is_prepared)
 {
-    *op = (row_op){.in = TEST_F32, .out = TEST_F32, .width_in = QUANT_DEPTH, .width_out = WIDTH, .max_rows = QUANT_ROWS,
-                   .format = format, .order = order};
+    *op = (row_op){.in = TEST_F32,
+                   .out = TEST_F32,
+                   .width_in = QUANT_DEPTH,
+                   .width_out = WIDTH,
+                   .max_rows = QUANT_ROWS,
+                   .format = format,
+                   .order = order};
     if (!samebits_format_block(format)) return 0;
     char detail[40];
     snprintf(detail, sizeof detail, "%s %s", samebits_format_name(format), samebits_order_name(order));
@@ -185,8 +195,14 @@ static void row_by_row(int kind, int64_t width, row_op *op)
     test_rng rng = {44};
     test_tensor *w = TENSOR(TEST_F32, width);
     test_random_small(w, &rng);
-    *op = (row_op){.in = row_kinds[kind].in, .out = row_kinds[kind].out, .width_in = width, .width_out = width,
-                   .max_rows = ROWS, .run = row_kinds[kind].run, .w = &w->dl, .small = 1};
+    *op = (row_op){.in = row_kinds[kind].in,
+                   .out = row_kinds[kind].out,
+                   .width_in = width,
+                   .width_out = width,
+                   .max_rows = ROWS,
+                   .run = row_kinds[kind].run,
+                   .w = &w->dl,
+                   .small = 1};
     char detail[24];
     snprintf(detail, sizeof detail, "of %lld", (long long)width);
     name_op(op, row_kinds[kind].name, detail);
@@ -201,17 +217,38 @@ static void make_tiny(row_op *op)
 static int make_float(int index, row_op *op)
 {
     switch (index) {
-    case 0: matmul(op, TEST_F32, TEST_F32); op->max_rows = MANY_ROWS; return 1;
+    case 0:
+        matmul(op, TEST_F32, TEST_F32);
+        op->max_rows = MANY_ROWS;
+        return 1;
     case 1: matmul(op, TEST_F16, TEST_F16); return 1;
     case 2: matmul(op, TEST_F16, TEST_F32); return 1;
     case 3: matmul(op, TEST_BF16, TEST_BF16); return 1;
     case 4: matmul(op, TEST_BF16, TEST_F32); return 1;
-    case 5: linear(op, TEST_F32, TEST_F32); make_tiny(op); return 1;
-    case 6: linear(op, TEST_F32, TEST_F32); add_epilogue(op, SAMEBITS_ACTIVATION_RELU); return 1;
-    case 7: linear(op, TEST_BF16, TEST_BF16); add_epilogue(op, SAMEBITS_ACTIVATION_SILU); return 1;
-    case 8: linear(op, TEST_F32, TEST_F32); add_epilogue(op, SAMEBITS_ACTIVATION_GELU); return 1;
-    case 9: linear(op, TEST_F16, TEST_F16); add_epilogue(op, SAMEBITS_ACTIVATION_GELU_TANH); return 1;
-    case 10: prepared(op, TEST_F32, TEST_F32, TEST_F32); op->max_rows = MANY_ROWS; return 1;
+    case 5:
+        linear(op, TEST_F32, TEST_F32);
+        make_tiny(op);
+        return 1;
+    case 6:
+        linear(op, TEST_F32, TEST_F32);
+        add_epilogue(op, SAMEBITS_ACTIVATION_RELU);
+        return 1;
+    case 7:
+        linear(op, TEST_BF16, TEST_BF16);
+        add_epilogue(op, SAMEBITS_ACTIVATION_SILU);
+        return 1;
+    case 8:
+        linear(op, TEST_F32, TEST_F32);
+        add_epilogue(op, SAMEBITS_ACTIVATION_GELU);
+        return 1;
+    case 9:
+        linear(op, TEST_F16, TEST_F16);
+        add_epilogue(op, SAMEBITS_ACTIVATION_GELU_TANH);
+        return 1;
+    case 10:
+        prepared(op, TEST_F32, TEST_F32, TEST_F32);
+        op->max_rows = MANY_ROWS;
+        return 1;
     case 11: prepared(op, TEST_F32, TEST_F16, TEST_F32); return 1;
     case 12: prepared(op, TEST_F32, TEST_BF16, TEST_F32); return 1;
     case 13: prepared(op, TEST_F16, TEST_F16, TEST_F16); return 1;

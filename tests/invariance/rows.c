@@ -20,7 +20,10 @@ static samebits_context *context_with(int threads, samebits_cpu cpu)
     return c;
 }
 
-static size_t row_bytes(const row_op *op) { return (size_t)op->width_out * test_dtype_size(op->out); }
+static size_t row_bytes(const row_op *op)
+{
+    return (size_t)op->width_out * test_dtype_size(op->out);
+}
 
 static void make_tiny(test_tensor *t, test_rng *rng)
 {
@@ -108,7 +111,8 @@ unsigned char *rows_run(const row_op *op, samebits_context *context, int64_t fir
 }
 
 /* Runs and compares. */
-static long compare(const row_op *op, samebits_context *c, int64_t first, int64_t rows, const layout *lx, const layout *lo)
+static long compare(const row_op *op, samebits_context *c, int64_t first, int64_t rows, const layout *lx,
+                    const layout *lo)
 {
     unsigned char *have = run_in(op, c, first, rows, lx, lo);
     const long differing = rows_differing(op, have, first, rows);
@@ -118,7 +122,7 @@ static long compare(const row_op *op, samebits_context *c, int64_t first, int64_
 
 long rows_batch(const row_op *op)
 {
-    static const int64_t sweep[] = {1,  2,  3,  4,   5,   7,   8,   9,   15,  16,  17,  31,  32,   33,   63,  64,
+    static const int64_t sweep[] = {1,  2,   3,   4,   5,   7,   8,   9,   15,  16,  17,  31,   32,   33,   63,  64,
                                     65, 127, 128, 129, 255, 256, 257, 300, 511, 512, 513, 1000, 1024, 2048, 4096};
     samebits_context *c = context_with(2, SAMEBITS_CPU_AUTO);
     test_rng rng = {2};
@@ -181,7 +185,7 @@ long rows_levels(const row_op *op)
 
 long rows_layouts(const row_op *op)
 {
-    static const layout layouts[] = {{1, 0, 0}, {2, 0, 0}, {4, 0, 0}, {8, 0, 0},  {0, 1, 0}, {3, 5, 0},
+    static const layout layouts[] = {{1, 0, 0},  {2, 0, 0}, {4, 0, 0}, {8, 0, 0}, {0, 1, 0}, {3, 5, 0},
                                      {0, 64, 0}, {0, 0, 1}, {1, 0, 1}, {5, 3, 1}, {0, 0, 0}};
     static const int64_t heights[] = {1, 13};
     const size_t count = sizeof layouts / sizeof *layouts;

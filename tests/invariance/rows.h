@@ -22,11 +22,11 @@ typedef struct row_op {
     samebits_format format;
     samebits_order order;
     samebits_epilogue epilogue;
-    int small;               /* x within 2^+-2: for exponentials */
-    int tiny;                /* x is subnormal or nearly so */
+    int small; /* x within 2^+-2: for exponentials */
+    int tiny;  /* x is subnormal or nearly so */
     int is_control;
-    test_tensor *x;          /* the pool of rows */
-    unsigned char *alone;    /* each row of the pool alone */
+    test_tensor *x;       /* the pool of rows */
+    unsigned char *alone; /* each row of the pool alone */
 } row_op;
 
 /* Fills the pool and computes its rows alone. */

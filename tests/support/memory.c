@@ -40,4 +40,7 @@ static void give(void *user, void *ptr, size_t size)
     free(base);
 }
 
-samebits_allocator test_memory_allocator(test_memory *memory) { return (samebits_allocator){take, give, memory}; }
+samebits_allocator test_memory_allocator(test_memory *memory)
+{
+    return (samebits_allocator){take, give, memory};
+}

@@ -5,10 +5,10 @@
 #include <samebits/context.h>
 
 typedef struct test_memory {
-    _Atomic long calls;   /* allocations asked for */
-    _Atomic long live;    /* blocks out */
-    _Atomic long faults;  /* blocks freed with another size, or alignment broken */
-    long fail_at;         /* the allocation with this index returns NULL; -1: none */
+    _Atomic long calls;  /* allocations asked for */
+    _Atomic long live;   /* blocks out */
+    _Atomic long faults; /* blocks freed with another size, or alignment broken */
+    long fail_at;        /* the allocation with this index returns NULL; -1: none */
 } test_memory;
 
 /* No allocation fails. */

@@ -50,8 +50,12 @@ test_tensor *test_strided(test_dtype dtype, int ndim, const int64_t *shape, cons
     unsigned char *base = need(aligned_alloc(64, (t->size + 2 * GUARD + 63) / 64 * 64));
     t->memory = base + GUARD;
     memset(base, GUARD_BYTE, t->size + 2 * GUARD);
-    t->dl = (DLTensor){.data = t->memory, .ndim = ndim, .dtype = dl_dtype(dtype), .shape = t->shape,
-                       .strides = t->strides, .byte_offset = (uint64_t)offset * test_dtype_size(dtype)};
+    t->dl = (DLTensor){.data = t->memory,
+                       .ndim = ndim,
+                       .dtype = dl_dtype(dtype),
+                       .shape = t->shape,
+                       .strides = t->strides,
+                       .byte_offset = (uint64_t)offset * test_dtype_size(dtype)};
     t->dl.device.device_type = kDLCPU;
     t->next = all;
     all = t;
@@ -133,7 +137,10 @@ uint64_t test_next(test_rng *rng)
     return z ^ (z >> 31);
 }
 
-int64_t test_below(test_rng *rng, int64_t n) { return (int64_t)(test_next(rng) % (uint64_t)n); }
+int64_t test_below(test_rng *rng, int64_t n)
+{
+    return (int64_t)(test_next(rng) % (uint64_t)n);
+}
 
 /* A float's bits with the given layout, exponent within `spread` of 1. */
 static uint32_t random_bits(test_rng *rng, int exponent_bits, int mantissa_bits, int spread)
@@ -164,8 +171,14 @@ static void fill(test_tensor *t, test_rng *rng, int spread)
     }
 }
 
-void test_random(test_tensor *t, test_rng *rng) { fill(t, rng, 20); }
-void test_random_small(test_tensor *t, test_rng *rng) { fill(t, rng, 2); }
+void test_random(test_tensor *t, test_rng *rng)
+{
+    fill(t, rng, 20);
+}
+void test_random_small(test_tensor *t, test_rng *rng)
+{
+    fill(t, rng, 2);
+}
 
 void test_random_bytes(test_tensor *t, test_rng *rng)
 {
@@ -222,4 +235,7 @@ void test_save(test_tensor *t)
     memcpy(t->saved, t->memory, t->size);
 }
 
-int test_unchanged(const test_tensor *t) { return !memcmp(t->saved, t->memory, t->size) && guards_whole(t); }
+int test_unchanged(const test_tensor *t)
+{
+    return !memcmp(t->saved, t->memory, t->size) && guards_whole(t);
+}

@@ -25,7 +25,7 @@ typedef struct test_tensor {
 test_tensor *test_new(test_dtype dtype, int ndim, const int64_t *shape);
 /* Any strides >= 0, in elements, first element `offset` elements into the memory (as DLPack's byte_offset). */
 test_tensor *test_strided(test_dtype dtype, int ndim, const int64_t *shape, const int64_t *strides, int64_t offset);
-#define TENSOR(dtype, ...)                                                                        \
+#define TENSOR(dtype, ...)                                                                                             \
     test_new(dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 /* Frees every tensor made since the last call; fails the test if a guard byte was written. A cmocka teardown. */
