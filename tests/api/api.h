@@ -50,5 +50,6 @@ int api_rows_tests(void);
 int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);
+int api_dequantised_tests(void);
 
 #endif

@@ -28,6 +28,7 @@ static const struct {
     {"attention", api_attention_tests},
     {"weights", api_weights_tests},
     {"quantized", api_quantized_tests},
+    {"dequantised", api_dequantised_tests},
 };
 
 int main(int argc, char **argv)

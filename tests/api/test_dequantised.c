@@ -1,0 +1,105 @@
+/* portable-1 with quantised weights is "dequantise, then linear", bit for bit. The decoder here is a second one, written
+ * from spec/formats.md: a single weight at a time, by its index. */
+#include <math.h>
+
+#include "api.h"
+
+typedef struct {
+    float d, dmin;
+    const uint8_t *scales, *low, *high;
+} block;
+
+static float widen(const uint8_t *p)
+{
+    const unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, e = h >> 10 & 31, m = h & 1023;
+    const float magnitude = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(1024 + m), (int)e - 25) : ldexpf((float)m, -24);
+    return h >> 15 ? -magnitude : magnitude;
+}
+
+static int nibble(uint8_t b, int high) { return high ? b >> 4 : b & 15; }
+
+static float weight_k(const block *b, int i)
+{
+    const int s = i / 32, j = i % 32;
+    const uint8_t *p = b->scales;
+    const int sc = s < 4 ? p[s] & 63 : (p[s + 4] & 15) + 16 * (p[s - 4] >> 6);
+    const int m = s < 4 ? p[s + 4] & 63 : (p[s + 4] >> 4) + 16 * (p[s] >> 6);
+    const int q = nibble(b->low[32 * (s / 2) + j], s % 2) + (b->high ? 16 * (b->high[j] >> s & 1) : 0);
+    const float scaled = b->d * (float)sc * (float)q, minimum = b->dmin * (float)m;
+    return scaled - minimum;
+}
+
+static float weight(samebits_format format, const uint8_t *p, int i)
+{
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_0: return widen(p) * (float)(nibble(p[2 + i % 16], i / 16) - 8);
+    case SAMEBITS_FORMAT_Q5_0:
+        return widen(p) * (float)(nibble(p[6 + i % 16], i / 16) + 16 * (p[2 + i / 8] >> i % 8 & 1) - 16);
+    case SAMEBITS_FORMAT_Q8_0: return widen(p) * (float)(int8_t)p[2 + i];
+    case SAMEBITS_FORMAT_Q4_K: return weight_k(&(block){widen(p), widen(p + 2), p + 4, p + 16, NULL}, i);
+    case SAMEBITS_FORMAT_Q5_K: return weight_k(&(block){widen(p), widen(p + 2), p + 4, p + 48, p + 16}, i);
+    default: {
+        const int h = i / 128, t = i % 128 / 32, j = i % 32;
+        const int q = nibble(p[64 * h + 32 * (t % 2) + j], t / 2) + 16 * (p[128 + 32 * h + j] >> 2 * t & 3) - 32;
+        return widen(p + 208) * (float)(int8_t)p[192 + i / 16] * (float)q;
+    }
+    }
+}
+
+enum { M = 7, N = 19 };
+
+/* Blocks of random bytes: with any scales, Inf and NaN among them, or with finite ones. */
+static void random_weights(test_tensor *w, samebits_format format, int64_t block_bytes, int finite, test_rng *rng)
+{
+    test_random_bytes(w, rng);
+    for (int64_t at = 0; finite && at < (int64_t)w->size; at += block_bytes) {
+        uint8_t *p = w->memory + at;
+        p[format == SAMEBITS_FORMAT_Q6_K ? 209 : 1] &= 0xBF;
+        if (format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K) p[3] &= 0xBF;
+    }
+}
+
+static void check_format(samebits_format format, int64_t k, int finite, test_rng *rng)
+{
+    const int64_t size = samebits_format_block(format);
+    size_t row, block_bytes;
+    assert_ok(samebits_format_row_size(format, k, &row));
+    assert_ok(samebits_format_row_size(format, size, &block_bytes));
+    test_tensor *x = TENSOR(TEST_F32, M, k), *w = TENSOR(TEST_U8, N, (int64_t)row), *values = TENSOR(TEST_F32, N, k);
+    test_tensor *want = TENSOR(TEST_F32, M, N), *have = TENSOR(TEST_F32, M, N);
+    test_random(x, rng);
+    random_weights(w, format, (int64_t)block_bytes, finite, rng);
+    for (int64_t n = 0; n < N; n++)
+        for (int64_t i = 0; i < k; i++) {
+            const float value = weight(format, w->memory + (size_t)n * row + (size_t)(i / size) * block_bytes, (int)(i % size));
+            memcpy(test_at(values, n * k + i), &value, sizeof value);
+        }
+    assert_ok(samebits_linear(api_context, &x->dl, &values->dl, NULL, &want->dl));
+    assert_ok(samebits_matmul_quantized(api_context, &x->dl, &w->dl, format, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
+    assert_memory_equal(have->memory, want->memory, want->size);
+    samebits_weights *weights;
+    assert_ok(samebits_weights_prepare(api_context, &w->dl, format, NULL, &weights));
+    memset(have->memory, 0, have->size);
+    assert_ok(samebits_linear_prepared(api_context, &x->dl, weights, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
+    assert_memory_equal(have->memory, want->memory, want->size);
+    samebits_weights_destroy(&weights);
+}
+
+static void test_dequantised(void **state)
+{
+    (void)state;
+    test_rng rng = {71};
+    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++)
+        for (int64_t blocks = 1; blocks <= 21; blocks += 10)
+            for (int finite = 0; finite < 2; finite++) {
+                const samebits_format format = (samebits_format)f;
+                check_format(format, blocks * (samebits_format_block(format) == 32 ? 32 : 256), finite, &rng);
+                test_free_all(NULL);
+            }
+}
+
+int api_dequantised_tests(void)
+{
+    const struct CMUnitTest tests[] = {API_TEST(test_dequantised)};
+    return API_RUN(tests);
+}
