@@ -75,7 +75,7 @@ float plain_erf(float x)
     static const uint32_t v[] = {0xB9804E2A, 0xBF905119, 0x3EB9975C, 0xBDD44158, 0x3CB4F113, 0xBB452ABC, 0x3949C5BA};
     if (isnan(x)) return NAN_32;
     const float a = fabsf(x);
-    if (a < 0.9375f) return copysignf(fmaf(horner(c, CLI_COUNT(c), a * a), a, a), x);
+    if (a < 0.9140625f) return copysignf(fmaf(horner(c, CLI_COUNT(c), a * a), a, a), x);
     const float t = a < 4.0f ? a : 4.0f, p = horner(v, CLI_COUNT(v), t);
     const float n = fmaf(fmaf(-t, t, p), LOG2E, MAGIC) - MAGIC, two_n = ldexpf(1.0f, (int)n);
     const float r = fmaf(n, -LN2_LO, fmaf(-t, t, n * -LN2_HI) + p);

@@ -50,7 +50,7 @@ SB_INLINE float sb_tanh(float x)
 
 /* erf(x) = x + x * P(x^2) below the limit (relative error 2^-30.6). Above, with V(x) = log(erfc(x)) + x^2
  * (2^-29.4 of erf): erf(x) = 1 - exp(V - x^2), where x^2 meets n * ln2 before anything is rounded. */
-#define SB_ERF_LIMIT 0.9375f
+#define SB_ERF_LIMIT 0.9140625f
 #define SB_ERF_HIGH  4.0f             /* erf of this and more is 1 */
 #define SB_ERF_P0    0x1.06eba8p-3f   /* 0x3E0375D4 */
 #define SB_ERF_P1    -0x1.812742p-2f  /* 0xBEC093A1 */
