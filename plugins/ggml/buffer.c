@@ -22,7 +22,10 @@ static struct {
     samebits_context *context; /* packs */
 } ours;
 
-bool sbg_is_our_type(ggml_backend_buffer_type_t type) { return type == &ours.type; }
+bool sbg_is_our_type(ggml_backend_buffer_type_t type)
+{
+    return type == &ours.type;
+}
 
 static struct ggml_tensor *owner_of(const struct ggml_tensor *tensor)
 {
@@ -38,9 +41,8 @@ const sbg_packed *sbg_packed_of(const struct ggml_tensor *tensor)
 bool sbg_packable(const struct ggml_tensor *t)
 {
     const samebits_format format = sbg_format(t->type);
-    return t->op == GGML_OP_NONE && !t->view_src && format != SAMEBITS_FORMAT_COUNT && t->ne[2] == 1 &&
-           t->ne[3] == 1 && t->ne[0] > 0 && t->ne[1] > 0 && t->ne[0] % samebits_format_block(format) == 0 &&
-           sbg_ggml.is_contiguous(t);
+    return t->op == GGML_OP_NONE && !t->view_src && format != SAMEBITS_FORMAT_COUNT && t->ne[2] == 1 && t->ne[3] == 1 &&
+           t->ne[0] > 0 && t->ne[1] > 0 && t->ne[0] % samebits_format_block(format) == 0 && sbg_ggml.is_contiguous(t);
 }
 
 /* --- packing --- */
@@ -160,7 +162,10 @@ static void buffer_free(ggml_backend_buffer_t buffer)
     free(s);
 }
 
-static void *buffer_base(ggml_backend_buffer_t buffer) { return ((storage *)buffer->context)->memory; }
+static void *buffer_base(ggml_backend_buffer_t buffer)
+{
+    return ((storage *)buffer->context)->memory;
+}
 
 static enum ggml_status buffer_init_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor)
 {
@@ -172,8 +177,7 @@ static enum ggml_status buffer_init_tensor(ggml_backend_buffer_t buffer, struct 
 static void buffer_memset(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor, uint8_t value, size_t offset,
                           size_t size)
 {
-    if (make_plain(buffer->context, owner_of(tensor)))
-        memset((char *)tensor->data + offset, value, size);
+    if (make_plain(buffer->context, owner_of(tensor))) memset((char *)tensor->data + offset, value, size);
 }
 
 static void buffer_set(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor, const void *data, size_t offset,

@@ -121,18 +121,26 @@ static ggml_backend_buffer_type_t compute_type(ggml_backend_dev_t device)
 /* Two faces of one device. The registered one offers the buffer type for weights. Backends belong to the
  * other, whose buffer type is the CPU's: the scheduler hands an op without weights to an accelerator only when
  * both have the same, and nothing is copied between them. */
-#define DEVICE(buffer_type)                                                                                   \
-    {                                                                                                         \
-        .iface = {.get_name = device_name, .get_description = device_description, .get_memory = device_memory, \
-                  .get_type = device_type, .get_props = device_props, .init_backend = device_init,            \
-                  .get_buffer_type = buffer_type, .supports_op = device_supports_op,                          \
-                  .supports_buft = device_supports_buft}                                                      \
+#define DEVICE(buffer_type)                                                                                            \
+    {                                                                                                                  \
+        .iface = {                                                                                                     \
+            .get_name = device_name,                                                                                   \
+            .get_description = device_description,                                                                     \
+            .get_memory = device_memory,                                                                               \
+            .get_type = device_type,                                                                                   \
+            .get_props = device_props,                                                                                 \
+            .init_backend = device_init,                                                                               \
+            .get_buffer_type = buffer_type,                                                                            \
+            .supports_op = device_supports_op,                                                                         \
+            .supports_buft = device_supports_buft                                                                      \
+        }                                                                                                              \
     }
 static struct ggml_backend_device weights_device = DEVICE(weights_type), compute_device = DEVICE(compute_type);
 
 static ggml_backend_t device_init(ggml_backend_dev_t device, const char *params)
 {
-    static ggml_guid guid = {0x73, 0x61, 0x6d, 0x65, 0x62, 0x69, 0x74, 0x73, 0x2d, 0x67, 0x67, 0x6d, 0x6c, 0x2d, 0x30, 0x31};
+    static ggml_guid guid = {0x73, 0x61, 0x6d, 0x65, 0x62, 0x69, 0x74, 0x73,
+                             0x2d, 0x67, 0x67, 0x6d, 0x6c, 0x2d, 0x30, 0x31};
     (void)device;
     (void)params;
     sbg_backend *b = calloc(1, sizeof *b);
@@ -149,9 +157,11 @@ static ggml_backend_t device_init(ggml_backend_dev_t device, const char *params)
         return NULL;
     }
     b->options = &plugin.options;
-    *backend = (struct ggml_backend){.guid = &guid, .device = &compute_device, .context = b,
-                                     .iface = {.get_name = backend_name, .free = backend_free,
-                                               .graph_compute = backend_compute}};
+    *backend = (struct ggml_backend){
+        .guid = &guid,
+        .device = &compute_device,
+        .context = b,
+        .iface = {.get_name = backend_name, .free = backend_free, .graph_compute = backend_compute}};
     return backend;
 }
 
@@ -196,7 +206,9 @@ static void *reg_proc_address(ggml_backend_reg_t reg, const char *name)
 
 static struct ggml_backend_reg registration = {
     .api_version = GGML_BACKEND_API_VERSION,
-    .iface = {.get_name = reg_name, .get_device_count = reg_count, .get_device = reg_device,
+    .iface = {.get_name = reg_name,
+              .get_device_count = reg_count,
+              .get_device = reg_device,
               .get_proc_address = reg_proc_address},
 };
 
@@ -214,12 +226,13 @@ static bool start(const void *caller)
     }
     weights_device.reg = compute_device.reg = &registration;
     const char *extras = samebits_cpu_extras(plugin.packer);
-    snprintf(plugin.description, sizeof plugin.description, "samebits %s (quantised weights %s, floats %s, cpu %s%s%s%s)",
-             samebits_version(), samebits_order_name(plugin.options.order),
-             samebits_order_name(SAMEBITS_ORDER_PORTABLE_1), samebits_cpu_name(samebits_context_cpu(plugin.packer)),
-             *extras ? " " : "", extras, plugin.options.strict ? ", strict" : "");
-    /* A warning, because llama-server hides ggml's infos unless it is asked to be verbose, and who runs samebits must see
-     * that it runs. */
+    snprintf(plugin.description, sizeof plugin.description,
+             "samebits %s (quantised weights %s, floats %s, cpu %s%s%s%s)", samebits_version(),
+             samebits_order_name(plugin.options.order), samebits_order_name(SAMEBITS_ORDER_PORTABLE_1),
+             samebits_cpu_name(samebits_context_cpu(plugin.packer)), *extras ? " " : "", extras,
+             plugin.options.strict ? ", strict" : "");
+    /* A warning, because llama-server hides ggml's infos unless it is asked to be verbose, and who runs samebits must
+     * see that it runs. */
     sbg_ggml.log(GGML_LOG_LEVEL_WARN, "samebits is active: %s\n", plugin.description);
     return true;
 }

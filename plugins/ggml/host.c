@@ -37,8 +37,10 @@ bool sbg_host_find(const void *caller)
         void *symbol = library ? dlsym(library, wanted[i].name) : NULL;
         if (!symbol) symbol = dlsym(RTLD_DEFAULT, wanted[i].name);
         if (!symbol) {
-            fprintf(stderr, "samebits: not loaded: this program does not export %s; "
-                            "it needs ggml as shared libraries (BUILD_SHARED_LIBS=ON)\n", wanted[i].name);
+            fprintf(stderr,
+                    "samebits: not loaded: this program does not export %s; "
+                    "it needs ggml as shared libraries (BUILD_SHARED_LIBS=ON)\n",
+                    wanted[i].name);
             return false;
         }
         *(void **)wanted[i].function = symbol;
@@ -48,7 +50,8 @@ bool sbg_host_find(const void *caller)
     const bool host_3 = dlsym(library ? library : RTLD_DEFAULT, "ggml_backend_buft_alloc_buffer_n") != NULL;
     if (host_3 != (GGML_BACKEND_API_VERSION >= 3)) {
         sbg_error("not loaded: built for backend API version %d, this program has version %s; use the plugin "
-                  "built from its own headers\n", GGML_BACKEND_API_VERSION, host_3 ? "3 or later" : "2");
+                  "built from its own headers\n",
+                  GGML_BACKEND_API_VERSION, host_3 ? "3 or later" : "2");
         return false;
     }
     return true;

@@ -50,8 +50,12 @@ static void slopes_of(float max_bias, int64_t heads, float *slopes)
 
 static void vector_of(const float *data, int64_t count, sbg_view *view)
 {
-    view->tensor = (DLTensor){.data = (void *)data, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLFloat, 32, 1},
-                              .shape = view->shape, .strides = view->stride};
+    view->tensor = (DLTensor){.data = (void *)data,
+                              .device = {kDLCPU, 0},
+                              .ndim = 1,
+                              .dtype = {kDLFloat, 32, 1},
+                              .shape = view->shape,
+                              .strides = view->stride};
     view->shape[0] = count;
     view->stride[0] = 1;
 }
@@ -86,8 +90,8 @@ static void matrix_of(const struct ggml_tensor *tensor, int64_t i2, int64_t i3, 
     view->tensor.strides = view->stride + 2;
 }
 
-static samebits_status mul_mat_quantized(sbg_backend *backend, const struct ggml_tensor *w,
-                                         const struct ggml_tensor *x, struct ggml_tensor *op)
+static samebits_status mul_mat_quantized(sbg_backend *backend, const struct ggml_tensor *w, const struct ggml_tensor *x,
+                                         struct ggml_tensor *op)
 {
     const int64_t repeat2 = x->ne[2] / w->ne[2], repeat3 = x->ne[3] / w->ne[3];
     for (int64_t i3 = 0; i3 < x->ne[3]; i3++)
@@ -153,8 +157,7 @@ static samebits_status mul_mat_float(sbg_backend *backend, const struct ggml_ten
 static samebits_status mul_mat_packed(sbg_backend *backend, const sbg_packed *packed, const struct ggml_tensor *x,
                                       struct ggml_tensor *op)
 {
-    const samebits_order order =
-        sbg_is_float(op->src[0]->type) ? SAMEBITS_ORDER_PORTABLE_1 : backend->options->order;
+    const samebits_order order = sbg_is_float(op->src[0]->type) ? SAMEBITS_ORDER_PORTABLE_1 : backend->options->order;
     sbg_view in, out;
     sbg_view_of(x, &in);
     sbg_view_of(op, &out);
@@ -205,8 +208,12 @@ static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, 
     const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
     float *out = arena.alloc(arena.user, *size ? *size : 1, 64);
     if (!out) return SAMEBITS_ERR_MEMORY;
-    view->tensor = (DLTensor){.data = out, .device = {kDLCPU, 0}, .ndim = 4, .dtype = {kDLFloat, 32, 1},
-                              .shape = view->shape, .strides = view->stride};
+    view->tensor = (DLTensor){.data = out,
+                              .device = {kDLCPU, 0},
+                              .ndim = 4,
+                              .dtype = {kDLFloat, 32, 1},
+                              .shape = view->shape,
+                              .strides = view->stride};
     int64_t stride = 1;
     for (int i = 0; i < 4; i++) {
         view->shape[3 - i] = t->ne[i];
@@ -216,8 +223,10 @@ static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, 
     for (int64_t i3 = 0; i3 < t->ne[3]; i3++)
         for (int64_t i2 = 0; i2 < t->ne[2]; i2++)
             for (int64_t i1 = 0; i1 < t->ne[1]; i1++, out += t->ne[0])
-                widen_row(t->type, (const char *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
-                                       i3 * (int64_t)t->nb[3], out, t->ne[0]);
+                widen_row(t->type,
+                          (const char *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
+                              i3 * (int64_t)t->nb[3],
+                          out, t->ne[0]);
     return SAMEBITS_OK;
 }
 

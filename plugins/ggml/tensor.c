@@ -32,8 +32,12 @@ static DLDataType dtype_of(enum ggml_type type)
 
 static void start(sbg_view *view, const void *data, int ndim, DLDataType dtype)
 {
-    view->tensor = (DLTensor){.data = (void *)data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = dtype,
-                              .shape = view->shape, .strides = view->stride};
+    view->tensor = (DLTensor){.data = (void *)data,
+                              .device = {kDLCPU, 0},
+                              .ndim = ndim,
+                              .dtype = dtype,
+                              .shape = view->shape,
+                              .strides = view->stride};
 }
 
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view)

@@ -111,6 +111,7 @@ backend_ops() { GGML_BACKEND_PATH=$PLUGIN SAMEBITS_ORDER=$1 "$LLAMA_BIN/test-bac
 test_plugin() {
     step "build: llama.cpp" need_llama llama-server test-backend-ops || return 0
     test_plugin_versions
+    step "plugin's buffer of weights" "$ROOT/tests/plugin/buffer.py" "$LLAMA_BIN" "$PLUGIN" || true
     step "ggml's test-backend-ops, int8-1" backend_ops int8-1 || true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 || true
     step "checkpoint" need_model || return 0

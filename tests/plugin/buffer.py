@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""The plugin's buffer of weights, through ggml's own functions: what is written is read back byte for byte, in any
+pieces, and packed weights give the bits that plain ones give.
+
+Usage: buffer.py GGML_FOLDER PLUGIN
+Exit status: 0 if everything holds.
+"""
+import ctypes as c
+import os
+import random
+import struct
+import sys
+
+P, SIZE, I64 = c.c_void_p, c.c_size_t, c.c_int64
+TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q5_0": 6, "q8_0": 8, "q4_k": 12, "q5_k": 13, "q6_k": 14, "bf16": 30}
+I32, USAGE_WEIGHTS, OP_MUL_MAT, OP_GET_ROWS = 26, 1, "MUL_MAT", "GET_ROWS"
+PROTOTYPES = {
+    "ggml_init": (P, None), "ggml_free": (None, [P]), "ggml_nbytes": (SIZE, [P]), "ggml_row_size": (SIZE, [c.c_int, I64]),
+    "ggml_new_tensor_2d": (P, [P, c.c_int, I64, I64]), "ggml_new_tensor_1d": (P, [P, c.c_int, I64]),
+    "ggml_view_2d": (P, [P, P, I64, I64, SIZE, SIZE]), "ggml_mul_mat": (P, [P, P, P]), "ggml_get_rows": (P, [P, P, P]),
+    "ggml_new_graph": (P, [P]), "ggml_build_forward_expand": (None, [P, P]),
+    "ggml_backend_alloc_ctx_tensors_from_buft": (P, [P, P]), "ggml_backend_buffer_set_usage": (None, [P, c.c_int]),
+    "ggml_backend_buffer_free": (None, [P]), "ggml_backend_tensor_set": (None, [P, P, SIZE, SIZE]),
+    "ggml_backend_tensor_get": (None, [P, P, SIZE, SIZE]), "ggml_backend_dev_buffer_type": (P, [P]),
+    "ggml_backend_cpu_buffer_type": (P, []), "ggml_backend_dev_init": (P, [P, c.c_char_p]),
+    "ggml_backend_graph_compute": (c.c_int, [P, P]), "ggml_backend_free": (None, [P]),
+    "ggml_backend_reg_dev_get": (P, [P, SIZE]), "ggml_backend_dev_supports_op": (c.c_bool, [P, P]),
+    "ggml_backend_buft_is_host": (c.c_bool, [P]),
+}
+
+
+class InitParams(c.Structure):
+    _fields_ = [("mem_size", SIZE), ("mem_buffer", P), ("no_alloc", c.c_bool)]
+
+
+class Ggml:
+    def __init__(self, folder):
+        self.base = c.CDLL(os.path.join(folder, "libggml-base.so"))
+        self.top = c.CDLL(os.path.join(folder, "libggml.so"))
+        for name, (result, arguments) in PROTOTYPES.items():
+            function = getattr(self.base, name)
+            function.restype = result
+            function.argtypes = arguments if arguments is not None else [InitParams]
+            setattr(self, name[5:], function)
+
+    def load(self, plugin):
+        self.top.ggml_backend_load.restype = P
+        registry = self.top.ggml_backend_load(plugin.encode())
+        return registry and self.backend_reg_dev_get(registry, 0)
+
+    def context(self):
+        return self.init(InitParams(1 << 20, None, True))
+
+
+class Check:
+    def __init__(self):
+        self.count = self.bad = 0
+
+    def __call__(self, what, holds):
+        self.count += 1
+        if not holds:
+            self.bad += 1
+            print(f"FAIL {what}")
+
+
+def get(ggml, tensor, offset=0, size=None):
+    size = ggml.nbytes(tensor) - offset if size is None else size
+    data = c.create_string_buffer(size)
+    ggml.backend_tensor_get(tensor, data, offset, size)
+    return data.raw
+
+
+def round_trip(ggml, weights_type, check, name, k, n):
+    context = ggml.context()
+    tensor = ggml.new_tensor_2d(context, TYPES[name], k, n)
+    row = ggml.row_size(TYPES[name], k)
+    view = ggml.view_2d(context, tensor, k, 5, row, 3 * row)
+    buffer = ggml.backend_alloc_ctx_tensors_from_buft(context, weights_type)
+    ggml.backend_buffer_set_usage(buffer, USAGE_WEIGHTS)
+    data = random.randbytes(ggml.nbytes(tensor))
+    what = f"{name} {n}x{k}"
+    for turn in ("first", "again"):
+        ggml.backend_tensor_set(tensor, data, 0, len(data))
+        check(f"{what}: whole, {turn}", get(ggml, tensor) == data)
+        check(f"{what}: piece, {turn}", get(ggml, tensor, row + 3, 2 * row) == data[row + 3:3 * row + 3])
+        check(f"{what}: view, {turn}", get(ggml, view) == data[3 * row:8 * row])
+        patch = random.randbytes(row + 1)
+        ggml.backend_tensor_set(tensor, patch, row - 1, len(patch))
+        data = data[:row - 1] + patch + data[2 * row:]
+        check(f"{what}: after a piece is written, {turn}", get(ggml, tensor) == data)
+    ggml.backend_buffer_free(buffer)
+    ggml.free(context)
+
+
+def weights_of(name, k, n):
+    """Bytes of n rows. Random blocks with a scale of about 1, so that sums stay finite."""
+    if name in ("f32", "f16", "bf16"):
+        values = [random.gauss(0, 1) for _ in range(n * k)]
+        if name == "f16":
+            return struct.pack(f"<{n * k}e", *values)
+        packed = struct.pack(f"<{n * k}f", *values)
+        return packed if name == "f32" else b"".join(packed[i + 2:i + 4] for i in range(0, len(packed), 4))
+    layout = {"q4_0": (32, 18, [0]), "q5_0": (32, 22, [0]), "q8_0": (32, 34, [0]), "q4_k": (256, 144, [0, 2]),
+              "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208])}
+    block, size, scales = layout[name]
+    rows = bytearray(random.randbytes(n * k // block * size))
+    for begin in range(0, len(rows), size):
+        for scale in scales:
+            rows[begin + scale:begin + scale + 2] = struct.pack("<e", random.uniform(0.5, 1.5))
+    return bytes(rows)
+
+
+def compute(ggml, device, buffer_type, op, name, rows, k, n, operand):
+    """One op with its weights in a buffer of this type; None if the device does not take it."""
+    weights_context, context = ggml.context(), ggml.context()
+    weights = ggml.new_tensor_2d(weights_context, TYPES[name], k, n)
+    buffer = ggml.backend_alloc_ctx_tensors_from_buft(weights_context, buffer_type)
+    ggml.backend_buffer_set_usage(buffer, USAGE_WEIGHTS)
+    ggml.backend_tensor_set(weights, rows, 0, len(rows))
+    if op == OP_MUL_MAT:
+        x = ggml.new_tensor_2d(context, TYPES["f32"], k, len(operand) // (4 * k))
+        out = ggml.mul_mat(context, weights, x)
+    else:
+        x = ggml.new_tensor_1d(context, I32, len(operand) // 4)
+        out = ggml.get_rows(context, weights, x)
+    result = None
+    if ggml.backend_dev_supports_op(device, out):
+        graph = ggml.new_graph(context)
+        ggml.build_forward_expand(graph, out)
+        work = ggml.backend_alloc_ctx_tensors_from_buft(context, ggml.backend_cpu_buffer_type())
+        ggml.backend_tensor_set(x, operand, 0, len(operand))
+        backend = ggml.backend_dev_init(device, None)
+        if ggml.backend_graph_compute(backend, graph) == 0:
+            result = get(ggml, out)
+        ggml.backend_free(backend)
+        ggml.backend_buffer_free(work)
+    ggml.backend_buffer_free(buffer)
+    ggml.free(context)
+    ggml.free(weights_context)
+    return result
+
+
+def same_bits(ggml, device, cpu_device, weights_type, check, name, k, n):
+    rows = weights_of(name, k, n)
+    plain_type = ggml.backend_cpu_buffer_type()
+    for m in (1, 7):
+        x = struct.pack(f"<{m * k}f", *(random.gauss(0, 1) for _ in range(m * k)))
+        packed, plain = (compute(ggml, device, t, OP_MUL_MAT, name, rows, k, n, x) for t in (weights_type, plain_type))
+        check(f"{name} {n}x{k}: product of {m} rows, packed as plain", packed is not None and packed == plain)
+        other = bytearray(rows)
+        other[len(rows) // n - 18] ^= 1  # in the first row, not the last byte of a float
+        changed = compute(ggml, device, weights_type, OP_MUL_MAT, name, bytes(other), k, n, x)
+        check(f"{name} {n}x{k}: product of {m} rows sees one changed bit", changed != packed)
+    index = struct.pack("<4i", n - 1, 0, n // 2, n - 1)
+    packed = compute(ggml, device, weights_type, OP_GET_ROWS, name, rows, k, n, index)
+    plain = compute(ggml, cpu_device, plain_type, OP_GET_ROWS, name, rows, k, n, index)
+    check(f"{name} {n}x{k}: rows of a table as the CPU's", packed is not None and packed == plain)
+
+
+def main():
+    folder, plugin = (os.path.abspath(path) for path in sys.argv[1:])
+    os.environ.pop("GGML_BACKEND_PATH", None)
+    random.seed(1)
+    ggml = Ggml(folder)
+    cpu_device = ggml.load(os.path.join(folder, "libggml-cpu.so"))
+    device = ggml.load(plugin)
+    if not device or not cpu_device:
+        sys.exit("the plugin or the CPU backend did not load")
+    weights_type = ggml.backend_dev_buffer_type(device)
+    check = Check()
+    check("the buffer of weights is not host memory", not ggml.backend_buft_is_host(weights_type))
+    for name in TYPES:
+        round_trip(ggml, weights_type, check, name, 512, 37)
+        same_bits(ggml, device, cpu_device, weights_type, check, name, 512, 300)
+    round_trip(ggml, weights_type, check, "f32", 1024, 9001)  # packed in three parts
+    same_bits(ggml, device, cpu_device, weights_type, check, "q8_0", 1024, 17000)  # in two
+    print(f"{check.count} checks, {check.bad} failed")
+    return 1 if check.bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
