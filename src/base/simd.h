@@ -1,6 +1,7 @@
 /* Vectors of SB_VL f32 lanes, so that one kernel body serves AVX2 and AVX-512.
  *
- * A lane is an output, never a part of one sum: the vector length cannot move a bit. Each file that
+ * A lane is an output, or one of the lanes that an order counts (order/sum.h): the vector length cannot move
+ * a bit. Each file that
  * includes this is compiled for one instruction set (its name ends in _avx2.c or _avx512.c).
  * With SB_EMULATE_AVX512 the 16-lane form is built from AVX2 (simd/emu512.h), so that machines without
  * AVX-512 can test those kernels too.
