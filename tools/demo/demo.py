@@ -117,7 +117,7 @@ def running_server(arguments, plugin, log):
 def check_server(arguments, plugin, name):
     log = arguments.output / f"server-{name}.log"
     with running_server(arguments, plugin, log) as url:
-        return run_helper(arguments, "--check-server", url)
+        return run_helper(arguments, "--check-server", url, *(["--tries", "3"] if arguments.short else []))
 
 
 def run_bench(arguments):
