@@ -97,7 +97,13 @@ void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
 /* Rows of a tensor's first matrix as samebits_weights_prepare wants them, read from `data`. */
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);
 
-/* ops.c */
+/* Swaps two dims of a view. */
+void sbg_swap_dims(sbg_view *view, int a, int b);
+/* An op's parameter that is a float. */
+float sbg_param(const struct ggml_tensor *op, int index);
+/* Widens a row with the host's own function, the one its own ops use. */
+void sbg_widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n);
+
 typedef struct sbg_backend {
     const sbg_options *options;
     samebits_context *samebits;
@@ -106,6 +112,16 @@ typedef struct sbg_backend {
     void *abort_data;
 } sbg_backend;
 
+/* product.c, attention.c: an op that this backend takes. */
+typedef struct sbg_op {
+    enum ggml_op op;
+    bool (*supports)(const struct ggml_tensor *op);
+    samebits_status (*compute)(sbg_backend *backend, struct ggml_tensor *op);
+} sbg_op;
+
+extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax;
+
+/* ops.c: all of them. */
 bool sbg_supports(const struct ggml_tensor *op);
 /* Whether the CPU backend's version of an op may give other bits to the same row. */
 bool sbg_stock_moves(enum ggml_op op);

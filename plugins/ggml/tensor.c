@@ -1,4 +1,6 @@
 /* ggml tensors as DLPack tensors. ggml counts dims from the innermost and strides in bytes. */
+#include <string.h>
+
 #include "plugin.h"
 
 samebits_format sbg_format(enum ggml_type type)
@@ -61,4 +63,28 @@ void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *v
     view->shape[1] = is_float ? tensor->ne[0] : (int64_t)row;
     view->stride[0] = (int64_t)tensor->nb[1] / size;
     view->stride[1] = is_float ? (int64_t)tensor->nb[0] / size : 1;
+}
+
+void sbg_swap_dims(sbg_view *view, int a, int b)
+{
+    const int64_t shape = view->shape[a], stride = view->stride[a];
+    view->shape[a] = view->shape[b];
+    view->stride[a] = view->stride[b];
+    view->shape[b] = shape;
+    view->stride[b] = stride;
+}
+
+float sbg_param(const struct ggml_tensor *op, int index)
+{
+    float value;
+    memcpy(&value, &op->op_params[index], sizeof value);
+    return value;
+}
+
+void sbg_widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n)
+{
+    if (type == GGML_TYPE_F32)
+        memcpy(out, bytes, (size_t)n * sizeof *out);
+    else
+        sbg_ggml.type_traits(type)->to_float(bytes, out, n);
 }

@@ -1,0 +1,183 @@
+/* FLASH_ATTN_EXT and SOFT_MAX: the ops with masks, ALiBi slopes and sinks. */
+#include <math.h>
+#include <string.h>
+
+#include "plugin.h"
+
+/* ALiBi's factor of each head, as ggml defines it: powers of 2^(-bias/n) for the first n heads, n the largest
+ * power of two, and odd powers of its square root for the rest. Rounded once from f64. */
+enum { MAX_HEADS = 1024 };
+
+static void slopes_of(float max_bias, int64_t heads, float *slopes)
+{
+    int64_t n = 1;
+    while (2 * n <= heads) n *= 2;
+    for (int64_t h = 0; h < heads; h++) {
+        const double power = h < n ? (double)(h + 1) : 0.5 * (double)(2 * (h - n) + 1);
+        slopes[h] = (float)exp2(-(double)max_bias / (double)n * power);
+    }
+}
+
+static void vector_of(const float *data, int64_t count, sbg_view *view)
+{
+    view->tensor = (DLTensor){.data = (void *)data,
+                              .device = {kDLCPU, 0},
+                              .ndim = 1,
+                              .dtype = {kDLFloat, 32, 1},
+                              .shape = view->shape,
+                              .strides = view->stride};
+    view->shape[0] = count;
+    view->stride[0] = 1;
+}
+
+/* --- FLASH_ATTN_EXT: src q (D, Lq, H, B), k (D, Lk, Hkv, B), v (Dv, Lk, Hkv, B), mask, sinks --- */
+
+/* The quantised ones whose weights are one product, which no compiler can round differently. */
+static bool supports_cache(enum ggml_type type)
+{
+    return sbg_is_float(type) || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q5_0 || type == GGML_TYPE_Q4_0 ||
+           type == GGML_TYPE_IQ4_NL;
+}
+
+static bool supports_attention(const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3], *sinks = op->src[4];
+    if (q->type != GGML_TYPE_F32 || op->type != GGML_TYPE_F32 || !supports_cache(k->type) || !supports_cache(v->type))
+        return false;
+    if (k->ne[0] > 576 || v->ne[0] > 576 || q->ne[2] > MAX_HEADS || q->ne[2] % k->ne[2] || k->ne[2] != v->ne[2] ||
+        k->ne[3] != v->ne[3] || (k->ne[3] != 1 && k->ne[3] != q->ne[3]))
+        return false;
+    if (mask && (mask->type != GGML_TYPE_F16 || (mask->ne[2] != 1 && mask->ne[2] != q->ne[2]) ||
+                 (mask->ne[3] != 1 && mask->ne[3] != q->ne[3]) || mask->ne[0] != k->ne[1] || mask->ne[1] < q->ne[1]))
+        return false;
+    return !sinks || sinks->type == GGML_TYPE_F32;
+}
+
+/* A quantised cache in f32, contiguous (B, H, L, D), in memory of the arena that the caller gives back. */
+static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, sbg_view *view, size_t *size)
+{
+    *size = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]) * sizeof(float);
+    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
+    float *out = arena.alloc(arena.user, *size ? *size : 1, 64);
+    if (!out) return SAMEBITS_ERR_MEMORY;
+    view->tensor = (DLTensor){.data = out,
+                              .device = {kDLCPU, 0},
+                              .ndim = 4,
+                              .dtype = {kDLFloat, 32, 1},
+                              .shape = view->shape,
+                              .strides = view->stride};
+    int64_t stride = 1;
+    for (int i = 0; i < 4; i++) {
+        view->shape[3 - i] = t->ne[i];
+        view->stride[3 - i] = stride;
+        stride *= t->ne[i];
+    }
+    for (int64_t i3 = 0; i3 < t->ne[3]; i3++)
+        for (int64_t i2 = 0; i2 < t->ne[2]; i2++)
+            for (int64_t i1 = 0; i1 < t->ne[1]; i1++, out += t->ne[0])
+                sbg_widen_row(t->type,
+                              (const char *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
+                                  i3 * (int64_t)t->nb[3],
+                              out, t->ne[0]);
+    return SAMEBITS_OK;
+}
+
+typedef struct {
+    sbg_view view;
+    size_t size; /* of memory to give back; 0: the cache itself */
+} cache_view;
+
+static samebits_status open_cache(sbg_backend *backend, const struct ggml_tensor *tensor, cache_view *cache)
+{
+    cache->size = 0;
+    if (!sbg_is_float(tensor->type)) return widen(backend, tensor, &cache->view, &cache->size);
+    sbg_view_of(tensor, &cache->view);
+    return SAMEBITS_OK;
+}
+
+static void close_cache(sbg_backend *backend, cache_view *cache)
+{
+    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
+    if (cache->size) arena.free(arena.user, cache->view.tensor.data, cache->size);
+}
+
+static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
+{
+    const struct ggml_tensor *q = op->src[0], *mask = op->src[3], *sinks = op->src[4];
+    const float max_bias = sbg_param(op, 1);
+    float factors[MAX_HEADS];
+    sbg_view query, mask_view, sink_view, slope_view, out;
+    samebits_attention_params p;
+    samebits_attention_params_default(&p);
+    p.scale = sbg_param(op, 0);
+    p.softcap = sbg_param(op, 2);
+    sbg_view_of(q, &query);
+    sbg_view_of(op, &out);
+    sbg_swap_dims(&out, 1, 2); /* ggml stores (B, Lq, H, Dv) */
+    if (mask) {
+        sbg_view_of(mask, &mask_view);
+        mask_view.shape[2] = q->ne[1]; /* it may have rows of padding */
+        p.mask = &mask_view.tensor;
+    }
+    if (mask && max_bias > 0) {
+        slopes_of(max_bias, q->ne[2], factors);
+        vector_of(factors, q->ne[2], &slope_view);
+        p.slopes = &slope_view.tensor;
+    }
+    if (sinks) {
+        vector_of(sinks->data, sinks->ne[0], &sink_view);
+        p.sinks = &sink_view.tensor;
+    }
+    cache_view k, v = {.size = 0};
+    samebits_status status = open_cache(backend, op->src[1], &k);
+    if (status) return status;
+    status = open_cache(backend, op->src[2], &v);
+    if (!status)
+        status = samebits_attention(backend->samebits, &query.tensor, &k.view.tensor, &v.view.tensor, &p, &out.tensor);
+    close_cache(backend, &v);
+    close_cache(backend, &k);
+    return status;
+}
+
+/* --- SOFT_MAX: x (N, M, H, B), mask, sinks --- */
+
+static bool supports_softmax(const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *x = op->src[0], *mask = op->src[1], *sinks = op->src[2];
+    if (x->type != GGML_TYPE_F32 || op->type != GGML_TYPE_F32 || x->ne[2] > MAX_HEADS) return false;
+    if (mask && (!sbg_is_float(mask->type) || (mask->ne[2] != 1 && mask->ne[2] != x->ne[2]) ||
+                 (mask->ne[3] != 1 && mask->ne[3] != x->ne[3]) || mask->ne[0] != x->ne[0] || mask->ne[1] < x->ne[1]))
+        return false;
+    return !sinks || sinks->type == GGML_TYPE_F32;
+}
+
+static samebits_status softmax(sbg_backend *backend, struct ggml_tensor *op)
+{
+    const struct ggml_tensor *x = op->src[0], *mask = op->src[1], *sinks = op->src[2];
+    const float max_bias = sbg_param(op, 1);
+    float factors[MAX_HEADS];
+    sbg_view in, mask_view, sink_view, slope_view, out;
+    samebits_softmax_params p;
+    samebits_softmax_params_default(&p);
+    p.scale = sbg_param(op, 0);
+    sbg_view_of(x, &in);
+    sbg_view_of(op, &out);
+    if (mask) {
+        sbg_view_of(mask, &mask_view);
+        mask_view.shape[2] = x->ne[1];
+        p.mask = &mask_view.tensor;
+    }
+    if (mask && max_bias > 0) {
+        slopes_of(max_bias, x->ne[2], factors);
+        vector_of(factors, x->ne[2], &slope_view);
+        p.slopes = &slope_view.tensor;
+    }
+    if (sinks) {
+        vector_of(sinks->data, sinks->ne[0], &sink_view);
+        p.sinks = &sink_view.tensor;
+    }
+    return samebits_softmax(backend->samebits, &in.tensor, &p, &out.tensor);
+}
+
+const sbg_op sbg_attention = {GGML_OP_FLASH_ATTN_EXT, supports_attention, attention};
+const sbg_op sbg_softmax = {GGML_OP_SOFT_MAX, supports_softmax, softmax};
