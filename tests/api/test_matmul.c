@@ -294,6 +294,50 @@ static void test_interleaved_slices(void **state)
     assert_fails(samebits_matmul(api_context, &x, &b->dl, NULL, &out), SAMEBITS_ERR_OVERLAP, "a");
 }
 
+/* c may be the output itself, but not a part of it. */
+static void test_addmm_in_place(void **state)
+{
+    (void)state;
+    test_rng rng = {15};
+    test_tensor *a = TENSOR(TEST_F32, 9, 300), *b = TENSOR(TEST_F32, 300, 33), *c = TENSOR(TEST_F32, 9, 33);
+    test_tensor *want = TENSOR(TEST_F32, 9, 33);
+    test_random(a, &rng);
+    test_random(b, &rng);
+    test_random(c, &rng);
+    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5f, 2.0f, &want->dl));
+    DLTensor row = c->dl, flat = c->dl;
+    int64_t row_shape[2] = {1, 33};
+    row.shape = row_shape;
+    test_save(c);
+    assert_fails(samebits_addmm(api_context, &row, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
+    flat.dtype = TENSOR(TEST_F16, 1)->dl.dtype;
+    assert_fails(samebits_addmm(api_context, &flat, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
+    assert_fails(samebits_addmm(api_context, NULL, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_NULL, "c");
+    assert_true(test_unchanged(c));
+    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl));
+    assert_memory_equal(c->memory, want->memory, want->size);
+}
+
+/* linear of a vector is linear of a matrix of one row. */
+static void test_vector(void **state)
+{
+    (void)state;
+    test_rng rng = {16};
+    test_tensor *x = TENSOR(TEST_F32, 1, 300), *w = TENSOR(TEST_F32, 33, 300);
+    test_tensor *want = TENSOR(TEST_F32, 1, 33), *have = TENSOR(TEST_F32, 33);
+    test_random(x, &rng);
+    test_random(w, &rng);
+    assert_ok(samebits_linear(api_context, &x->dl, &w->dl, NULL, &want->dl));
+    DLTensor vector = x->dl;
+    vector.ndim = 1;
+    vector.shape++;
+    vector.strides++;
+    assert_ok(samebits_linear(api_context, &vector, &w->dl, NULL, &have->dl));
+    assert_memory_equal(have->memory, want->memory, want->size);
+    assert_fails(samebits_linear(api_context, &vector, &w->dl, NULL, &TENSOR(TEST_F32, 2, 33)->dl), SAMEBITS_ERR_SHAPE,
+                 "out");
+}
+
 int api_matmul_tests(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -301,7 +345,7 @@ int api_matmul_tests(void)
         API_TEST(test_bad_epilogue),       API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
         API_TEST(test_addmm_errors),       API_TEST(test_prepared_errors),     API_TEST(test_empty),
         API_TEST(test_no_depth),           API_TEST(test_special_rows),        API_TEST(test_huge_views),
-        API_TEST(test_interleaved_slices),
+        API_TEST(test_interleaved_slices), API_TEST(test_addmm_in_place),      API_TEST(test_vector),
     };
     return API_RUN(tests);
 }
