@@ -338,11 +338,12 @@ int command_verify(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     if (o.v.only) check_name(o.v.only);
     if (o.accuracy) return measure_accuracy(&o);
-    report rep = {.o = &o};
+    stock *stocks;
+    report rep = {.o = &o, .libraries = stock_open(o.stock, &stocks)};
     if (!o.v.json) printf("samebits %s, seed %" PRIu64 "\n", samebits_version(), o.v.seed);
     if (o.self_test) rep.planted = verify_faults(&o.v, &rep.caught);
     run_ops(&rep);
-    rep.control_count = verify_controls(&o.v, o.stock, &rep.controls, &rep.libraries);
+    rep.control_count = verify_controls(&o.v, stocks, rep.libraries, &rep.controls);
     if (o.v.json)
         print_json(&rep);
     else

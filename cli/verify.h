@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include "plain.h"
+#include "stock.h"
 
 /* What is changed between two runs that must give the same bits. */
 typedef enum check {
@@ -73,9 +74,8 @@ typedef struct control {
     int64_t cases, differing;
 } control;
 
-/* Runs every stock library that is found, and `path` if not NULL. Returns their number; *found gets how
- * many libraries there were. */
-int verify_controls(const verify *v, const char *path, control **controls, int *found);
+/* Asks the libraries, and the built-in one last. Returns the number of answers. */
+int verify_controls(const verify *v, const stock *list, int libraries, control **controls);
 
 /* Plants every fault. Returns how many were planted; *caught gets how many were seen by the check that is
  * there for them. Prints a line for each that was not, and a table unless v->json. */

@@ -74,7 +74,7 @@ static void check_chunks(sequence *s)
         make_out(s, &out);
         for (int64_t begin = 0; begin < queries; begin += chunks[i]) {
             const int64_t count = CLI_MIN(chunks[i], queries - begin);
-            const int64_t seen = s->call.causal ? keys - queries + begin + count : keys;
+            const int64_t seen = s->call.causal ? CLI_MAX(keys - queries + begin + count, (int64_t)0) : keys;
             tensor q, k, v, part;
             tensor_slice(&q, &s->q, 2, begin, count);
             tensor_slice(&k, &s->k, 2, 0, seen);
@@ -315,8 +315,8 @@ static void make_sequence(sequence *s, const attention_form *form, int64_t keys)
     const int64_t depth = pick(r, depths, CLI_COUNT(depths), budget / keys / 4);
     const int64_t group = pick(r, groups, CLI_COUNT(groups), budget / keys / depth / 2);
     const int64_t kv_heads = budget / keys / depth / group > 4 ? 1 + rng_below(r, 3) : 1;
-    const int64_t length =
-        CLI_MIN(pick(r, queries, CLI_COUNT(queries), budget / keys / depth / group / kv_heads), keys);
+    /* More queries than keys too: then the first ones see none. */
+    const int64_t length = pick(r, queries, CLI_COUNT(queries), budget / keys / depth / group / kv_heads);
     const int64_t width = rng_below(r, 4) ? depth : CLI_MAX(depth - 64 / 2, (int64_t)8);
     make4(&s->q, form->q, LAYOUT_PLAIN, 1, group * kv_heads, length, depth);
     make4(&s->k, form->kv, LAYOUT_PLAIN, 1, kv_heads, keys, depth);

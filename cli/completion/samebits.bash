@@ -1,0 +1,21 @@
+# bash completion of samebits
+_samebits()
+{
+    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words
+    case $previous in
+        --cpu) words='scalar avx2 avx512' ;;
+        --op) words='matmul addmm linear linear_prepared matmul_quantized attention softmax log_softmax rms_norm layer_norm' ;;
+        --stock | --plot | --ggml | --seed | --threads) words= ;;
+        *)
+            case ${COMP_WORDS[1]} in
+                verify) words='--quick --full --seed --op --cpu --stock --self-test --accuracy --ggml --json --help' ;;
+                fingerprint) words='--cpu --check --json --help' ;;
+                bench) words='matmul quantized attention rows --quick --threads --stock --ggml --plot --json --help' ;;
+                info) words='--ggml --json --help' ;;
+            esac
+            ((COMP_CWORD == 1)) && words='verify fingerprint bench info --help --version'
+            ;;
+    esac
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -o default -F _samebits samebits

@@ -1,0 +1,17 @@
+# fish completion of samebits
+complete -c samebits -n __fish_use_subcommand -f -a 'verify fingerprint bench info'
+set -l verify '__fish_seen_subcommand_from verify'
+for option in quick full self-test accuracy
+    complete -c samebits -n $verify -l $option
+end
+complete -c samebits -n $verify -l seed -x
+complete -c samebits -n $verify -l op -x -a 'matmul addmm linear linear_prepared matmul_quantized attention softmax log_softmax rms_norm layer_norm'
+complete -c samebits -n '__fish_seen_subcommand_from verify fingerprint' -l cpu -x -a 'scalar avx2 avx512'
+complete -c samebits -n '__fish_seen_subcommand_from fingerprint' -l check
+complete -c samebits -n '__fish_seen_subcommand_from bench' -f -a 'matmul quantized attention rows'
+complete -c samebits -n '__fish_seen_subcommand_from bench' -l quick
+complete -c samebits -n '__fish_seen_subcommand_from bench' -l threads -x
+complete -c samebits -n '__fish_seen_subcommand_from bench' -l plot -r
+complete -c samebits -n '__fish_seen_subcommand_from verify bench' -l stock -r
+complete -c samebits -n '__fish_seen_subcommand_from verify bench info' -l ggml -r
+complete -c samebits -n '__fish_seen_subcommand_from verify fingerprint bench info' -l json
