@@ -15,7 +15,7 @@ typedef enum samebits_status {
     SAMEBITS_ERR_SHAPE,       /* shapes do not fit each other */
     SAMEBITS_ERR_DTYPE,       /* dtype unknown or not taken by this op */
     SAMEBITS_ERR_DEVICE,      /* tensor is not in CPU memory */
-    SAMEBITS_ERR_STRIDE,      /* negative or overflowing stride */
+    SAMEBITS_ERR_STRIDE,      /* negative or overflowing stride, or misaligned data */
     SAMEBITS_ERR_OVERLAP,     /* the output overlaps an input or itself */
     SAMEBITS_ERR_OVERFLOW,    /* a product of sizes overflows */
     SAMEBITS_ERR_FORMAT,      /* unknown weight format, or K is no multiple of its block */
