@@ -12,8 +12,9 @@ samebits_status sb_epilogue_of(const samebits_epilogue *e, const sb_view *out, s
     *checked = (sb_epilogue){.alpha = 1.0f};
     if (!e) return SAMEBITS_OK;
     if (e->struct_size != sizeof *e)
-        return sb_fail(SAMEBITS_ERR_PARAM, "epilogue.struct_size is %zu, want %zu: call samebits_epilogue_default first",
-                       e->struct_size, sizeof *e);
+        return sb_fail(SAMEBITS_ERR_PARAM,
+                       "epilogue.struct_size is %zu, want %zu: call samebits_epilogue_default first", e->struct_size,
+                       sizeof *e);
     if ((unsigned)e->activation >= SAMEBITS_ACTIVATION_COUNT)
         return sb_fail(SAMEBITS_ERR_PARAM, "epilogue.activation is %d, want one of samebits_activation",
                        (int)e->activation);

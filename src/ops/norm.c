@@ -81,8 +81,11 @@ static samebits_status norm_of(const samebits_context *context, const DLTensor *
     const int64_t n = p.x.shape[p.x.ndim - 1];
     p.rows = p.x.count / n;
     p.block = sb_rows_a_task(n);
-    p.args = (sb_norm_args){.n = n, .x_format = sb_format_of(p.x.dtype), .out_format = sb_format_of(p.out.dtype),
-                            .eps = eps, .centered = centered};
+    p.args = (sb_norm_args){.n = n,
+                            .x_format = sb_format_of(p.x.dtype),
+                            .out_format = sb_format_of(p.out.dtype),
+                            .eps = eps,
+                            .centered = centered};
     p.even = sb_rows_are_even(&p.x, &p.args.x_stride) && sb_rows_are_even(&p.out, &p.args.out_stride);
     p.row = sb_norm_select(context->cpu);
     return run(context, &p, &weight_view, &bias_view);

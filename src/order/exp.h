@@ -7,12 +7,12 @@
 #include "base/float16.h"
 
 /* exp(x) = 2^n * exp(r), n = RNE(x * log2 e), r = x - n * ln 2. */
-#define SB_EXP_LOW    -104.0f           /* exp of this and less rounds to +0 */
-#define SB_EXP_HIGH   89.0f             /* exp of this and more is +Inf */
-#define SB_EXP_LOG2E  0x1.715476p+0f    /* 0x3FB8AA3B */
-#define SB_EXP_MAGIC  0x1.8p+23f        /* 0x4B400000: adding it rounds to an integer, kept in the low bits */
-#define SB_EXP_LN2_HI 0x1.62e400p-1f    /* 0x3F317200: 9 zeros at the end, so that n times it is exact */
-#define SB_EXP_LN2_LO 0x1.7f7d1cp-20f   /* 0x35BFBE8E */
+#define SB_EXP_LOW    -104.0f         /* exp of this and less rounds to +0 */
+#define SB_EXP_HIGH   89.0f           /* exp of this and more is +Inf */
+#define SB_EXP_LOG2E  0x1.715476p+0f  /* 0x3FB8AA3B */
+#define SB_EXP_MAGIC  0x1.8p+23f      /* 0x4B400000: adding it rounds to an integer, kept in the low bits */
+#define SB_EXP_LN2_HI 0x1.62e400p-1f  /* 0x3F317200: 9 zeros at the end, so that n times it is exact */
+#define SB_EXP_LN2_LO 0x1.7f7d1cp-20f /* 0x35BFBE8E */
 /* exp(r) = 1 + r * q, q = 1 + r * (C2 + C3 r + ... + C6 r^4), minimax on |r| <= ln2 / 2: relative error 2^-28.2. */
 #define SB_EXP_C2 0x1.fffffcp-2f  /* 0x3EFFFFFE */
 #define SB_EXP_C3 0x1.555492p-3f  /* 0x3E2AAA49 */
@@ -57,6 +57,9 @@ SB_INLINE float sb_exp(float x)
 
 /* The weight of a key or an entry in an exact softmax: RNE(exp(x) * 2^30) for x <= 0, an integer in
  * 0 .. 2^30 (spec/order.md, section exact sums). NaN gives no meaning; callers exclude it. */
-SB_INLINE int32_t sb_exp_weight(float x) { return (int32_t)lrintf(sb_exp(x) * 0x1p30f); }
+SB_INLINE int32_t sb_exp_weight(float x)
+{
+    return (int32_t)lrintf(sb_exp(x) * 0x1p30f);
+}
 
 #endif

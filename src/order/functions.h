@@ -6,7 +6,10 @@
 
 #include "order/exp.h"
 
-SB_INLINE float sb_abs(float x) { return sb_float(sb_bits(x) & 0x7FFFFFFFu); }
+SB_INLINE float sb_abs(float x)
+{
+    return sb_float(sb_bits(x) & 0x7FFFFFFFu);
+}
 SB_INLINE float sb_with_sign(float x, float sign)
 {
     return sb_float(sb_bits(x) | (sb_bits(sign) & 0x80000000u));
@@ -100,15 +103,15 @@ SB_INLINE float sb_erf(float x)
 
 /* log(x) = e * ln2 + log1p(f), x = 2^e * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)),
  * log1p(f) = f - f^2 / 2 + f^3 * (L0 + ... + L7 f^7), minimax, relative error 2^-27.3. */
-#define SB_LOG_SPLIT 0x3F3504F3u      /* the bits of sqrt(1/2), rounded down */
-#define SB_LOG_L0    0x1.555554p-2f   /* 0x3EAAAAAA */
-#define SB_LOG_L1    -0x1.000226p-2f  /* 0xBE800113 */
-#define SB_LOG_L2    0x1.99a008p-3f   /* 0x3E4CD004 */
-#define SB_LOG_L3    -0x1.547244p-3f  /* 0xBE2A3922 */
-#define SB_LOG_L4    0x1.22da1ap-3f   /* 0x3E116D0D */
-#define SB_LOG_L5    -0x1.0d8548p-3f  /* 0xBE06C2A4 */
-#define SB_LOG_L6    0x1.055b82p-3f   /* 0x3E02ADC1 */
-#define SB_LOG_L7    -0x1.38b59ep-4f  /* 0xBD9C5ACF */
+#define SB_LOG_SPLIT 0x3F3504F3u     /* the bits of sqrt(1/2), rounded down */
+#define SB_LOG_L0    0x1.555554p-2f  /* 0x3EAAAAAA */
+#define SB_LOG_L1    -0x1.000226p-2f /* 0xBE800113 */
+#define SB_LOG_L2    0x1.99a008p-3f  /* 0x3E4CD004 */
+#define SB_LOG_L3    -0x1.547244p-3f /* 0xBE2A3922 */
+#define SB_LOG_L4    0x1.22da1ap-3f  /* 0x3E116D0D */
+#define SB_LOG_L5    -0x1.0d8548p-3f /* 0xBE06C2A4 */
+#define SB_LOG_L6    0x1.055b82p-3f  /* 0x3E02ADC1 */
+#define SB_LOG_L7    -0x1.38b59ep-4f /* 0xBD9C5ACF */
 
 /* log(+-0) = -Inf, log(+Inf) = +Inf, log of a negative number or NaN = the canonical NaN. */
 SB_INLINE float sb_log(float x)

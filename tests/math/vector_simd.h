@@ -5,9 +5,9 @@
 void SB_ISA(math_map)(math_function function, const float *in, float *out)
 {
     switch (function) {
-#define X(name)                                                                                       \
-    case MATH_##name:                                                                                 \
-        for (int i = 0; i < MATH_BLOCK; i += SB_VL) vf_store(out + i, v_##name(vf_load(in + i)));     \
+#define X(name)                                                                                                        \
+    case MATH_##name:                                                                                                  \
+        for (int i = 0; i < MATH_BLOCK; i += SB_VL) vf_store(out + i, v_##name(vf_load(in + i)));                      \
         break;
         MATH_FUNCTIONS(X)
 #undef X

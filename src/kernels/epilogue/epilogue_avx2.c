@@ -1,3 +1,6 @@
 #include "kernels/epilogue/epilogue_simd.h"
 
-void SB_ISA(sb_epilogue)(const sb_epilogue_args *a) { epilogue(a); }
+void SB_ISA(sb_epilogue)(const sb_epilogue_args *a)
+{
+    epilogue(a);
+}

@@ -30,9 +30,16 @@ static void run(const sb_epilogue_row *row, const sb_epilogue_row *ref, samebits
     fill(rng, SAMEBITS_FORMAT_F32, acc, n);
     fill(rng, c_format, c, n);
     fill(rng, bias_format, bias, n);
-    sb_epilogue_args args = {.n = n, .acc = acc, .alpha = check_below(rng, 2) ? 1.0f : 0.7f, .beta = 1.3f,
-                             .c = check_below(rng, 2) ? c : NULL, .bias = check_below(rng, 2) ? bias : NULL, .out = want,
-                             .c_format = c_format, .bias_format = bias_format, .out_format = format,
+    sb_epilogue_args args = {.n = n,
+                             .acc = acc,
+                             .alpha = check_below(rng, 2) ? 1.0f : 0.7f,
+                             .beta = 1.3f,
+                             .c = check_below(rng, 2) ? c : NULL,
+                             .bias = check_below(rng, 2) ? bias : NULL,
+                             .out = want,
+                             .c_format = c_format,
+                             .bias_format = bias_format,
+                             .out_format = format,
                              .activation = activation};
     ref->fn(&args);
     args.out = have;

@@ -40,9 +40,18 @@ static void run(const sb_norm_row *row, const sb_norm_row *ref, formats f, int64
     fill(rng, f.in, x, rows, stride, n);
     check_floats(rng, weight, n);
     check_floats(rng, bias, n);
-    sb_norm_args args = {.rows = rows, .n = n, .x = x, .out = want, .x_format = f.in, .out_format = f.out,
-                         .x_stride = stride, .out_stride = stride, .weight = parts & 1 ? weight : NULL,
-                         .bias = parts & 2 ? bias : NULL, .eps = 1e-6f, .centered = parts >> 2 & 1};
+    sb_norm_args args = {.rows = rows,
+                         .n = n,
+                         .x = x,
+                         .out = want,
+                         .x_format = f.in,
+                         .out_format = f.out,
+                         .x_stride = stride,
+                         .out_stride = stride,
+                         .weight = parts & 1 ? weight : NULL,
+                         .bias = parts & 2 ? bias : NULL,
+                         .eps = 1e-6f,
+                         .centered = parts >> 2 & 1};
     ref->fn(&args);
     args.out = have;
     row->fn(&args);
@@ -68,8 +77,16 @@ static double error_of(int centered, int64_t n, check_rng *rng)
 {
     float *x = check_alloc((size_t)n * 4), *y = check_alloc((size_t)n * 4);
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)check_next(rng) / 0x1p62 - 1.0);
-    const sb_norm_args args = {.rows = 1, .n = n, .x = x, .out = y, .x_stride = n, .out_stride = n, .eps = 1e-6f,
-                               .x_format = SAMEBITS_FORMAT_F32, .out_format = SAMEBITS_FORMAT_F32, .centered = centered};
+    const sb_norm_args args = {.rows = 1,
+                               .n = n,
+                               .x = x,
+                               .out = y,
+                               .x_stride = n,
+                               .out_stride = n,
+                               .eps = 1e-6f,
+                               .x_format = SAMEBITS_FORMAT_F32,
+                               .out_format = SAMEBITS_FORMAT_F32,
+                               .centered = centered};
     sb_norm_select(SB_CPU_NONE)->fn(&args);
     double mean = 0, square = 0, worst = 0, largest = 0;
     for (int64_t i = 0; i < n && centered; i++) mean += (double)x[i] / (double)n;
@@ -86,7 +103,8 @@ static double error_of(int centered, int64_t n, check_rng *rng)
 
 void check_norm(void)
 {
-    static const int64_t widths[] = {1, 2, 7, 8, 15, 16, 17, 63, 64, 65, 127, 128, 200, 1000, 4096, 16383, 16384, 16385, 33000};
+    static const int64_t widths[] = {1,   2,   7,   8,    15,   16,    17,    63,    64,   65,
+                                     127, 128, 200, 1000, 4096, 16383, 16384, 16385, 33000};
     int count;
     const sb_norm_row *rows = sb_norm_rows(&count);
     check_rng rng = {2};

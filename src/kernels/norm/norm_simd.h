@@ -8,7 +8,7 @@
 #include "order/sum.h"
 
 #define LANE_VECTORS (SB_SUM_LANES / SB_VL)
-#define LINE 16 /* f32 elements a cache line */
+#define LINE         16 /* f32 elements a cache line */
 
 SB_INLINE vf add_to(vf sum, vf x, vf mean, int squares)
 {
@@ -28,19 +28,22 @@ SB_INLINE float sum_chunk(samebits_format format, const void *x, int64_t begin, 
 {
     vf sum[LANE_VECTORS];
     const vf m = vf_set1(mean);
-    SB_UNROLL for (int v = 0; v < LANE_VECTORS; v++) sum[v] = vf_zero();
+    SB_UNROLL
+    for (int v = 0; v < LANE_VECTORS; v++) sum[v] = vf_zero();
     int64_t i = 0;
-    for (; i + SB_SUM_LANES <= length; i += SB_SUM_LANES)
-        SB_UNROLL for (int v = 0; v < LANE_VECTORS; v++)
-            sum[v] = add_to(sum[v], v_elements(format, x, begin + i + v * SB_VL), m, squares);
-    SB_UNROLL for (int v = 0; v < LANE_VECTORS; v++, i += SB_VL) {
+    for (; i + SB_SUM_LANES <= length; i += SB_SUM_LANES) SB_UNROLL
+    for (int v = 0; v < LANE_VECTORS; v++)
+        sum[v] = add_to(sum[v], v_elements(format, x, begin + i + v * SB_VL), m, squares);
+    SB_UNROLL
+    for (int v = 0; v < LANE_VECTORS; v++, i += SB_VL) {
         if (i + SB_VL <= length)
             sum[v] = add_to(sum[v], v_elements(format, x, begin + i), m, squares);
         else if (i < length)
             sum[v] = add_to(sum[v], part_of(format, x, begin + i, length - i, mean), vf_zero(), squares);
     }
-    SB_UNROLL for (int half = LANE_VECTORS / 2; half; half /= 2)
-        SB_UNROLL for (int v = 0; v < half; v++) sum[v] = vf_add(sum[v], sum[v + half]);
+    SB_UNROLL
+    for (int half = LANE_VECTORS / 2; half; half /= 2) SB_UNROLL
+    for (int v = 0; v < half; v++) sum[v] = vf_add(sum[v], sum[v + half]);
     float lane[SB_VL];
     vf_store(lane, sum[0]);
     return sb_sum_fold(lane, SB_VL);
@@ -92,11 +95,11 @@ SB_INLINE void scale_row(const sb_norm_args *a, samebits_format in, samebits_for
     int64_t i = 0;
     for (; i + LINE <= a->n; i += LINE) {
         v_prefetch(next + i * sb_element_size(in));
-        SB_UNROLL for (int v = 0; v < LINE; v += SB_VL)
+        SB_UNROLL
+        for (int v = 0; v < LINE; v += SB_VL)
             v_set_elements(out, y, i + v, scaled(a, v_elements(in, x, i + v), i + v, SB_VL, m, s));
     }
-    for (; i + SB_VL <= a->n; i += SB_VL)
-        v_set_elements(out, y, i, scaled(a, v_elements(in, x, i), i, SB_VL, m, s));
+    for (; i + SB_VL <= a->n; i += SB_VL) v_set_elements(out, y, i, scaled(a, v_elements(in, x, i), i, SB_VL, m, s));
     if (i < a->n) {
         const vf part = v_elements_part(in, x, i, a->n - i, 0.0f);
         v_set_elements_part(out, y, i, a->n - i, scaled(a, part, i, a->n - i, m, s));

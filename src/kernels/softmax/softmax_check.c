@@ -49,14 +49,25 @@ static void run(const sb_softmax_row *row, const sb_softmax_row *ref, formats f,
     fill(rng, f.in, x, n, kind);
     fill(rng, mask_format, mask, n, 0);
     const int log = parts >> 2 & 1;
-    sb_softmax_args args = {.n = n, .x = x, .mask = parts & 1 && !log ? mask : NULL, .out = want, .x_format = f.in,
-                            .mask_format = mask_format, .out_format = f.out, .scale = log ? 1.0f : 0.7f, .slope = 0.3f,
-                            .has_sink = parts & 2 && !log, .sink = logit(rng), .log = log, .scratch = scratch};
+    sb_softmax_args args = {.n = n,
+                            .x = x,
+                            .mask = parts & 1 && !log ? mask : NULL,
+                            .out = want,
+                            .x_format = f.in,
+                            .mask_format = mask_format,
+                            .out_format = f.out,
+                            .scale = log ? 1.0f : 0.7f,
+                            .slope = 0.3f,
+                            .has_sink = parts & 2 && !log,
+                            .sink = logit(rng),
+                            .log = log,
+                            .scratch = scratch};
     ref->fn(&args);
     args.out = have;
     row->fn(&args);
     char what[160];
-    snprintf(what, sizeof what, "%s formats %d %d n %lld parts %u kind %d", row->name, f.in, f.out, (long long)n, parts, kind);
+    snprintf(what, sizeof what, "%s formats %d %d n %lld parts %u kind %d", row->name, f.in, f.out, (long long)n, parts,
+             kind);
     check_same(what, want, have, n, out);
     if (f.in == f.out) {
         args.out = x;
@@ -85,8 +96,14 @@ static void check_padding(const sb_softmax_row *row, int64_t n, int64_t padded, 
         wide[i] = -INFINITY;
     }
     for (int64_t i = 0; i < n; i++) wide[place[i]] = x[i];
-    sb_softmax_args args = {.n = n, .x = x, .out = want, .x_format = SAMEBITS_FORMAT_F32,
-                            .out_format = SAMEBITS_FORMAT_F32, .scale = 1.0f, .log = log, .scratch = scratch};
+    sb_softmax_args args = {.n = n,
+                            .x = x,
+                            .out = want,
+                            .x_format = SAMEBITS_FORMAT_F32,
+                            .out_format = SAMEBITS_FORMAT_F32,
+                            .scale = 1.0f,
+                            .log = log,
+                            .scratch = scratch};
     row->fn(&args);
     args.n = padded;
     args.x = args.out = wide;
@@ -115,8 +132,14 @@ static double error_of(int64_t n, int log, check_rng *rng)
         max = fmax(max, (double)x[i]);
     }
     for (int64_t i = 0; i < n; i++) sum += exp((double)x[i] - max);
-    const sb_softmax_args args = {.n = n, .x = x, .out = y, .x_format = SAMEBITS_FORMAT_F32,
-                                  .out_format = SAMEBITS_FORMAT_F32, .scale = 1.0f, .log = log, .scratch = scratch};
+    const sb_softmax_args args = {.n = n,
+                                  .x = x,
+                                  .out = y,
+                                  .x_format = SAMEBITS_FORMAT_F32,
+                                  .out_format = SAMEBITS_FORMAT_F32,
+                                  .scale = 1.0f,
+                                  .log = log,
+                                  .scratch = scratch};
     sb_softmax_select(SB_CPU_NONE)->fn(&args);
     for (int64_t i = 0; i < n; i++) {
         const double l = (double)x[i] - max - log1p(sum - 1.0), want = log ? l : exp(l);

@@ -11,8 +11,8 @@ static float scores(const sb_softmax_args *a)
     int bad = !(max < INFINITY);
     for (int64_t i = 0; i < a->n; i++) {
         const float x = sb_element(a->x_format, a->x, i);
-        const float s = a->mask ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i))
-                                : x * a->scale;
+        const float s =
+            a->mask ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i)) : x * a->scale;
         a->scratch[i] = s;
         bad |= !(s < INFINITY);
         max = s > max ? s : max;

@@ -24,8 +24,8 @@ SB_INLINE vf last_score(const sb_softmax_args *a, samebits_format in, int masked
         lane[l] = -INFINITY;
         if (i + l >= a->n) continue;
         const float x = sb_element(in, a->x, i + l);
-        lane[l] = masked ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i + l))
-                         : x * a->scale;
+        lane[l] =
+            masked ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i + l)) : x * a->scale;
     }
     return vf_load(lane);
 }
