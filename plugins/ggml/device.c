@@ -58,16 +58,45 @@ static bool has_foreign_source(const struct ggml_tensor *op)
     return false;
 }
 
+/* With `-fa auto`, its default, llama.cpp plans one graph to see where flash attention would run, and turns it
+ * off unless that is the layer's own device, here the CPU. Without flash attention the sums over keys follow
+ * the cells of the cache, which other slots move. So the first plan of a llama.cpp context (which sets its abort
+ * callback before it plans) leaves that op to the CPU. It is never run: every context plans again before it
+ * computes, and backend_compute fails if one did not. */
+static bool declines_probe(ggml_backend_dev_t device, const struct ggml_tensor *op)
+{
+    sbg_backend *b = device->context;
+    if (!b || op->op != GGML_OP_FLASH_ATTN_EXT) return false;
+    b->declined = b->probed;
+    return b->probed;
+}
+
 static bool device_supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op)
 {
-    (void)device;
     const bool supported = sbg_supports(op);
+    if (supported && declines_probe(device, op)) return false;
     if (!plugin.options.strict || !sbg_stock_moves(op->op) || (supported && !has_foreign_source(op))) return supported;
     const char *expected = NULL;
     if (atomic_compare_exchange_strong(&plugin.stock_op, &expected, sbg_ggml.op_name(op->op)))
         sbg_error("strict: %s (%s) of type %s is left to a stock kernel, whose bits may move\n",
                   sbg_ggml.op_name(op->op), op->name, sbg_ggml.type_name(op->src[0] ? op->src[0]->type : op->type));
     return supported;
+}
+
+/* Called at the end of each plan. */
+#if GGML_BACKEND_API_VERSION >= 3
+static void backend_planned(ggml_backend_t backend, struct ggml_cgraph *graph,
+                            struct ggml_backend_graph_optimize_params *params)
+{
+    (void)params;
+#else
+static void backend_planned(ggml_backend_t backend, struct ggml_cgraph *graph)
+{
+#endif
+    (void)graph;
+    sbg_backend *b = backend->context;
+    b->planned = true;
+    b->probed = false;
 }
 
 static const char *backend_name(ggml_backend_t backend)
@@ -91,6 +120,10 @@ static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgra
     const char *stock_op = atomic_load(&plugin.stock_op);
     if (stock_op) {
         sbg_error("strict: stopped, because %s would run on a stock kernel\n", stock_op);
+        return GGML_STATUS_FAILED;
+    }
+    if (b->declined) {
+        sbg_error("stopped: flash attention was planned for a stock kernel; set it on or off, not to auto\n");
         return GGML_STATUS_FAILED;
     }
     const int nodes = sbg_ggml.graph_n_nodes(graph);
@@ -118,9 +151,9 @@ static ggml_backend_buffer_type_t compute_type(ggml_backend_dev_t device)
     return sbg_ggml.cpu_buffer_type();
 }
 
-/* Two faces of one device. The registered one offers the buffer type for weights. Backends belong to the
- * other, whose buffer type is the CPU's: the scheduler hands an op without weights to an accelerator only when
- * both have the same, and nothing is copied between them. */
+/* Two faces of one device. The registered one offers the buffer type for weights. Each backend has its own,
+ * whose buffer type is the CPU's: the scheduler hands an op without weights to an accelerator only when both
+ * have the same, and nothing is copied between them. */
 #define DEVICE(buffer_type)                                                                                            \
     {                                                                                                                  \
         .iface = {                                                                                                     \
@@ -135,7 +168,8 @@ static ggml_backend_buffer_type_t compute_type(ggml_backend_dev_t device)
             .supports_buft = device_supports_buft                                                                      \
         }                                                                                                              \
     }
-static struct ggml_backend_device weights_device = DEVICE(weights_type), compute_device = DEVICE(compute_type);
+static struct ggml_backend_device weights_device = DEVICE(weights_type);
+static const struct ggml_backend_device compute_device = DEVICE(compute_type);
 
 static ggml_backend_t device_init(ggml_backend_dev_t device, const char *params)
 {
@@ -152,16 +186,22 @@ static ggml_backend_t device_init(ggml_backend_dev_t device, const char *params)
     if (b) options.allocator = sbg_arena_allocator(&b->arena);
     if (!b || !backend || samebits_create(&b->samebits, &options)) {
         sbg_error("no backend: %s\n", b && backend ? samebits_last_error() : "out of memory");
+        if (b) sbg_arena_clear(&b->arena);
         free(b);
         free(backend);
         return NULL;
     }
     b->options = &plugin.options;
-    *backend = (struct ggml_backend){
-        .guid = &guid,
-        .device = &compute_device,
-        .context = b,
-        .iface = {.get_name = backend_name, .free = backend_free, .graph_compute = backend_compute}};
+    b->device = compute_device;
+    b->device.reg = weights_device.reg;
+    b->device.context = b;
+    *backend = (struct ggml_backend){.guid = &guid,
+                                     .device = &b->device,
+                                     .context = b,
+                                     .iface = {.get_name = backend_name,
+                                               .free = backend_free,
+                                               .graph_compute = backend_compute,
+                                               .graph_optimize = backend_planned}};
     return backend;
 }
 
@@ -174,6 +214,7 @@ static void set_n_threads(ggml_backend_t backend, int threads)
 static void set_abort_callback(ggml_backend_t backend, ggml_abort_callback callback, void *data)
 {
     sbg_backend *b = backend->context;
+    b->probed = !b->planned;
     b->abort = callback;
     b->abort_data = data;
 }
@@ -224,7 +265,7 @@ static bool start(const void *caller)
         sbg_error("not loaded: %s\n", samebits_last_error());
         return false;
     }
-    weights_device.reg = compute_device.reg = &registration;
+    weights_device.reg = &registration;
     const char *extras = samebits_cpu_extras(plugin.packer);
     snprintf(plugin.description, sizeof plugin.description,
              "samebits %s (quantised weights %s, floats %s, cpu %s%s%s%s)", samebits_version(),

@@ -110,6 +110,10 @@ typedef struct sbg_backend {
     sbg_arena arena;
     ggml_abort_callback abort;
     void *abort_data;
+    struct ggml_backend_device device; /* this backend's face of the device */
+    bool planned;                      /* a graph has been planned */
+    bool probed;                       /* llama.cpp is about to ask where flash attention would run (device.c) */
+    bool declined;                     /* it was told: not here, and has not asked again */
 } sbg_backend;
 
 /* product.c, attention.c: an op that this backend takes. */
