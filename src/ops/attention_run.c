@@ -323,7 +323,8 @@ static void whole_task(void *arg, int64_t index, int worker)
     finish_group(p, &g, &s, 1);
 }
 
-enum { MAX_PARTS = 64, MIN_PART_KEYS = 512 };
+/* A part is worth its share of two more joins of the workers from about this many multiplications on. */
+enum { MAX_PARTS = 64, MIN_PART_KEYS = 64, MIN_PART_PRODUCTS = 100000 };
 
 /* The slots of a group's parts as they were left by the last step. */
 static void group_slots(const plan *p, int64_t index, slot slots[MAX_PARTS])
@@ -383,8 +384,9 @@ static void plan_tiles(plan *p)
     p->tile_rows = SB_MIN(all, most);
     p->tiles = sb_ceil_div(all, p->tile_rows);
     p->groups = a->batches * a->kv_heads * p->tiles;
-    p->parts = workers > 1 && p->groups < 4 * workers ? sb_ceil_div(4 * workers, p->groups) : 1;
-    p->parts = SB_MAX(1, SB_MIN(SB_MIN(p->parts, MAX_PARTS), keys / MIN_PART_KEYS));
+    const int64_t wanted = workers > 1 && p->groups < 2 * workers ? sb_ceil_div(2 * workers, p->groups) : 1;
+    const int64_t worth = p->tile_rows * keys * (a->k_width + a->v_width) / MIN_PART_PRODUCTS;
+    p->parts = SB_MAX(1, SB_MIN(SB_MIN(wanted, MAX_PARTS), SB_MIN(keys / MIN_PART_KEYS, worth)));
     p->part_keys = sb_round_up(sb_ceil_div(keys, p->parts), SB_ATTENTION_BLOCK);
     p->sum_stride = sb_round_up(a->v_width, SB_ATTENTION_PAD);
 }
