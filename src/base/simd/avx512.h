@@ -88,4 +88,7 @@ SB_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s) { return _mm512_dpbusd_epi32(sum, u, s); }
 #endif
 
+/* table[the low 4 bits of index] */
+SB_INLINE vf vf_lookup(vf table, vi index) { return _mm512_permutexvar_ps(index, table); }
+
 #endif

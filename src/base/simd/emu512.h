@@ -186,4 +186,11 @@ SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
     return r.i;
 }
 
+SB_INLINE vf vf_lookup(vf table, vi index)
+{
+    vf r = vf_zero();
+    for (int i = 0; i < SB_VL; i++) r[i] = table[index[i] & 15];
+    return r;
+}
+
 #endif

@@ -26,11 +26,23 @@
 /* Bits a weight has where it is read. */
 SB_INLINE int field_bits(samebits_format f) { return f == SAMEBITS_FORMAT_Q8_0 ? 8 : 4 + sb_gguf_high_bits(f); }
 
+/* AVX-512 turns 4 bits into a float in one instruction. */
+SB_INLINE int is_looked_up(samebits_format f) { return SB_VL == 16 && field_bits(f) == 4; }
+
+#if SB_VL == 16
+SB_INLINE vf look_up(samebits_format f, vi fields, int begin)
+{
+    static const float integers[24] = {-8, -7, -6, -5, -4, -3, -2, -1, 0,  1,  2,  3,
+                                       4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15};
+    return vf_lookup(vf_load(integers + 8 - sb_gguf_offset(f)), begin ? vi_shr(fields, begin) : fields);
+}
+#endif
+
 /* The bits of weights 16 * half + 4z .. + 3 of a step. A format's offset is half its range: with the top bit of each
  * weight flipped the weights are two's complement. */
 SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
 {
-    if (f == SAMEBITS_FORMAT_Q4_K) return vi_load(step + z * SB_PLANE);
+    if (f == SAMEBITS_FORMAT_Q4_K || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
     if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
     const vi v = read_plane(f, step, half, z);
     return sb_gguf_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_gguf_offset(f))));
@@ -40,6 +52,12 @@ SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z
 SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 {
     const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
+#if SB_VL == 16
+    if (is_looked_up(f)) {
+        const vf q = look_up(f, fields, begin);
+        return sb_gguf_has_min(f) ? vf_fms(d, q, m) : vf_mul(d, q);
+    }
+#endif
     if (sb_gguf_has_min(f)) {
         vi q = begin ? vi_shr(fields, begin) : fields;
         if (above) q = vi_and(q, vi_set1((1 << bits) - 1));
