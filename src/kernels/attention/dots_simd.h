@@ -232,9 +232,25 @@ SB_INLINE void dot_rows(int rows, int64_t panels, int64_t width, const float *q,
 #define DOT_CASES(X) DOT_CASES_6(X)
 #endif
 
+/* Largest finite |v| of a row of bf16. */
+static float largest_of_bf16(const char *row, int64_t width)
+{
+    const __m256i magnitude = _mm256_set1_epi16(INT16_MAX), finite = _mm256_set1_epi16(0x7F7F);
+    __m256i largest = _mm256_setzero_si256();
+    for (int64_t i = 0; i < width; i += 16) {
+        const __m256i x = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(row + 2 * i)), magnitude);
+        largest = _mm256_max_epi16(largest, _mm256_andnot_si256(_mm256_cmpgt_epi16(x, finite), x));
+    }
+    const __m128i half = _mm_max_epi16(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+    const __m128i least = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
+    return sb_from_bf16((uint16_t)~_mm_extract_epi16(least, 0));
+}
+
 /* Largest finite |v| of a row. */
 static float largest_of(const sb_kv *v, int64_t key, float *wide)
 {
+    if (v->format == SAMEBITS_FORMAT_BF16 && is_contiguous(v) && v->width % 16 == 0)
+        return largest_of_bf16(v->data + key * v->row_stride, v->width);
     widen_any(v, key, wide);
     vi largest = vi_set1(0);
     for (int64_t i = 0; i < v->width; i += SB_VL) {
