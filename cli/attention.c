@@ -14,10 +14,7 @@ const attention_form attention_forms[] = {
 const int attention_form_count = CLI_COUNT(attention_forms);
 
 /* The API takes inputs as const, but DLTensor's own pointers are not. */
-static const DLTensor *dl(const tensor *t)
-{
-    return t ? &t->dl : NULL;
-}
+static const DLTensor *dl(const tensor *t) { return t ? &t->dl : NULL; }
 
 void attention_run(const attention_call *c, samebits_context *context)
 {

@@ -47,10 +47,7 @@ typedef struct ggml_call {
     int threads;
 } ggml_call;
 
-static void run_ggml(void *arg)
-{
-    ggml_compute(((ggml_call *)arg)->op, ((ggml_call *)arg)->threads);
-}
+static void run_ggml(void *arg) { ggml_compute(((ggml_call *)arg)->op, ((ggml_call *)arg)->threads); }
 
 static const int64_t full_heights[] = {1, 2, 4, 8, 64, 512}, quick_heights[] = {1, 8, 64};
 
@@ -124,10 +121,7 @@ typedef struct attend {
     samebits_context *context;
 } attend;
 
-static void run_attention(void *arg)
-{
-    attention_run(&((attend *)arg)->call, ((attend *)arg)->context);
-}
+static void run_attention(void *arg) { attention_run(&((attend *)arg)->call, ((attend *)arg)->context); }
 
 /* `queries` queries of `group` heads to one KV head of f16, against `keys` keys. */
 static void attention_line(bench *b, int64_t queries, int64_t group, int64_t keys)

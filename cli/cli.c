@@ -9,10 +9,7 @@
 
 static const char *program = "samebits";
 
-void cli_set_name(const char *name)
-{
-    program = name;
-}
+void cli_set_name(const char *name) { program = name; }
 
 static void say(const char *format, va_list args)
 {

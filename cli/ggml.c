@@ -119,10 +119,7 @@ int ggml_api(const char *path, const char **version)
     return api_of(library);
 }
 
-const char *ggml_name(const ggml_library *g)
-{
-    return g->name;
-}
+const char *ggml_name(const ggml_library *g) { return g->name; }
 
 int ggml_type_of(samebits_format format)
 {
@@ -147,10 +144,7 @@ static ggml_op *finish(ggml_op *op, void *result)
     return op;
 }
 
-static size_t bytes_of(const tensor *t)
-{
-    return (size_t)tensor_count(t) * dtype_size(t->type);
-}
+static size_t bytes_of(const tensor *t) { return (size_t)tensor_count(t) * dtype_size(t->type); }
 
 ggml_op *ggml_linear(ggml_library *g, samebits_format format, const tensor *w, int64_t k, const tensor *x)
 {
@@ -181,10 +175,7 @@ void ggml_compute(ggml_op *op, int threads)
     if (op->g->compute(op->context, op->graph, threads)) cli_die("--ggml: the graph failed");
 }
 
-const float *ggml_result(const ggml_op *op)
-{
-    return op->g->data(op->result);
-}
+const float *ggml_result(const ggml_op *op) { return op->g->data(op->result); }
 
 void ggml_op_free(ggml_op *op)
 {

@@ -105,14 +105,8 @@ static void *peak_share(void *arg)
     return NULL;
 }
 #else
-static int peak_lanes(void)
-{
-    return 0;
-}
-static void *peak_share(void *arg)
-{
-    return arg;
-}
+static int peak_lanes(void) { return 0; }
+static void *peak_share(void *arg) { return arg; }
 #endif
 
 double machine_peak(int threads)

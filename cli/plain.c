@@ -10,14 +10,8 @@
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 enum { FLUSH_BITS = 0x8040 }; /* FTZ and DAZ */
-void host_flush(int on)
-{
-    _mm_setcsr((_mm_getcsr() & ~(unsigned)FLUSH_BITS) | (on ? FLUSH_BITS : 0));
-}
-int host_flushes(void)
-{
-    return (_mm_getcsr() & FLUSH_BITS) == FLUSH_BITS;
-}
+void host_flush(int on) { _mm_setcsr((_mm_getcsr() & ~(unsigned)FLUSH_BITS) | (on ? FLUSH_BITS : 0)); }
+int host_flushes(void) { return (_mm_getcsr() & FLUSH_BITS) == FLUSH_BITS; }
 #elif defined(__aarch64__)
 #define FLUSH_BITS ((uint64_t)1 << 24) /* FZ */
 void host_flush(int on)
@@ -34,14 +28,8 @@ int host_flushes(void)
     return (fpcr & FLUSH_BITS) != 0;
 }
 #else
-void host_flush(int on)
-{
-    (void)on;
-}
-int host_flushes(void)
-{
-    return 0;
-}
+void host_flush(int on) { (void)on; }
+int host_flushes(void) { return 0; }
 #endif
 
 /* spec/order.md, section dot, with the chunk as a parameter and the last two chunks swapped on demand. */

@@ -52,10 +52,7 @@ float plain_exp(float x)
     return (float)ldexp((double)fmaf(exp_q(r), r, 1.0f), (int)n);
 }
 
-int64_t plain_exp_weight(float x)
-{
-    return llrint((double)plain_exp(x) * 0x1p30);
-}
+int64_t plain_exp_weight(float x) { return llrint((double)plain_exp(x) * 0x1p30); }
 
 float plain_tanh(float x)
 {

@@ -77,37 +77,13 @@ static void each_row(const plain_call *call, void (*row_fn)(const plain_call *, 
     fesetenv(&host);
 }
 
-static void rms_norm_row(const plain_call *call, const float *x, int64_t row)
-{
-    norm_row(call, x, row, 0);
-}
-static void layer_norm_row(const plain_call *call, const float *x, int64_t row)
-{
-    norm_row(call, x, row, 1);
-}
+static void rms_norm_row(const plain_call *call, const float *x, int64_t row) { norm_row(call, x, row, 0); }
+static void layer_norm_row(const plain_call *call, const float *x, int64_t row) { norm_row(call, x, row, 1); }
 
-static void softmax_plain_row(const plain_call *call, const float *x, int64_t row)
-{
-    softmax_row(call, x, row, 0);
-}
-static void log_softmax_row(const plain_call *call, const float *x, int64_t row)
-{
-    softmax_row(call, x, row, 1);
-}
+static void softmax_plain_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 0); }
+static void log_softmax_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 1); }
 
-void plain_softmax(const plain_call *call)
-{
-    each_row(call, softmax_plain_row);
-}
-void plain_log_softmax(const plain_call *call)
-{
-    each_row(call, log_softmax_row);
-}
-void plain_rms_norm(const plain_call *call)
-{
-    each_row(call, rms_norm_row);
-}
-void plain_layer_norm(const plain_call *call)
-{
-    each_row(call, layer_norm_row);
-}
+void plain_softmax(const plain_call *call) { each_row(call, softmax_plain_row); }
+void plain_log_softmax(const plain_call *call) { each_row(call, log_softmax_row); }
+void plain_rms_norm(const plain_call *call) { each_row(call, rms_norm_row); }
+void plain_layer_norm(const plain_call *call) { each_row(call, layer_norm_row); }

@@ -2,10 +2,7 @@
 
 #include <string.h>
 
-int quant_has_min(samebits_format format)
-{
-    return format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K;
-}
+int quant_has_min(samebits_format format) { return format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K; }
 
 static size_t block_bytes(samebits_format format)
 {
@@ -14,10 +11,7 @@ static size_t block_bytes(samebits_format format)
     return size;
 }
 
-static float half_at(const uint8_t *at)
-{
-    return bits_to_f32(T_F16, (uint32_t)at[0] | (uint32_t)at[1] << 8);
-}
+static float half_at(const uint8_t *at) { return bits_to_f32(T_F16, (uint32_t)at[0] | (uint32_t)at[1] << 8); }
 
 /* Q4_0 and Q5_0: 16 bytes of two nibbles, weight i and weight i + 16; Q5_0 has the fifth bits before them. */
 static void read_small(int five, const uint8_t *bytes, quant_block *b)

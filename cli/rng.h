@@ -20,10 +20,7 @@ static inline uint64_t rng_next(rng *r)
 }
 
 /* In [0, n). */
-static inline int64_t rng_below(rng *r, int64_t n)
-{
-    return (int64_t)(rng_next(r) % (uint64_t)n);
-}
+static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r) % (uint64_t)n); }
 
 /* Bits of an f32: a random sign, a mantissa, and an exponent in [-span, span]; one in 32 is a zero. */
 static inline uint32_t rng_f32_bits(rng *r, int span)

@@ -25,10 +25,7 @@ static void linear_dnnl(const stock *s, int64_t m, int64_t n, int64_t k, const f
     ((dnnl_sgemm_fn *)s->sgemm)('N', 'T', m, n, k, 1.0f, x, k, w, k, 0.0f, out, n);
 }
 
-static void threads_by_value(const stock *s, int threads)
-{
-    ((void (*)(int))s->threads)(threads);
-}
+static void threads_by_value(const stock *s, int threads) { ((void (*)(int))s->threads)(threads); }
 
 /* One row: eight running sums. More rows: one running sum. */
 static void linear_naive(const stock *s, int64_t m, int64_t n, int64_t k, const float *x, const float *w, float *out)

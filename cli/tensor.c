@@ -86,10 +86,7 @@ void tensor_slice(tensor *view, const tensor *t, int dim, int64_t first, int64_t
     view->dl.byte_offset += (uint64_t)(first * t->stride[dim]) * dtype_size(t->type);
 }
 
-void tensor_poison(tensor *t)
-{
-    memset(t->memory, 0xFF, t->size);
-}
+void tensor_poison(tensor *t) { memset(t->memory, 0xFF, t->size); }
 
 void *tensor_at(const tensor *t, int64_t index)
 {
@@ -102,14 +99,8 @@ void *tensor_at(const tensor *t, int64_t index)
 }
 
 /* Elements of the last dim, and the bytes from one to the next. */
-static int64_t row_length(const tensor *t)
-{
-    return t->shape[t->dl.ndim - 1];
-}
-static int64_t row_step(const tensor *t)
-{
-    return t->stride[t->dl.ndim - 1] * (int64_t)dtype_size(t->type);
-}
+static int64_t row_length(const tensor *t) { return t->shape[t->dl.ndim - 1]; }
+static int64_t row_step(const tensor *t) { return t->stride[t->dl.ndim - 1] * (int64_t)dtype_size(t->type); }
 
 int64_t tensor_spilled(const tensor *t)
 {

@@ -33,10 +33,7 @@ static void run_plain(const engine *e, const problem *p, setting how, const tens
     p->op->plain(&call);
 }
 
-engine engine_plain(fault_id fault)
-{
-    return (engine){run_plain, fault, 1};
-}
+engine engine_plain(fault_id fault) { return (engine){run_plain, fault, 1}; }
 
 int64_t result_cases(const result *r)
 {

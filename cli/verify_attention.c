@@ -36,10 +36,7 @@ static void make4(tensor *t, dtype type, layout l, int64_t a, int64_t b, int64_t
 }
 
 /* Out like the base, all poison. */
-static void make_out(const sequence *s, tensor *out)
-{
-    tensor_make(out, s->base.type, LAYOUT_PLAIN, 4, s->base.shape);
-}
+static void make_out(const sequence *s, tensor *out) { tensor_make(out, s->base.type, LAYOUT_PLAIN, 4, s->base.shape); }
 
 static void run_and_compare(sequence *s, check kind, setting how, attention_call call, const char *text)
 {
