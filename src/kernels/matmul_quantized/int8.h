@@ -8,8 +8,9 @@
 #include <math.h>
 
 #include "formats/gguf.h"
+#include "kernels/matmul_quantized/matmul_quantized.h"
 
-enum { SB_X_DWORDS = 12, SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
+enum { SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
 
 /* Quantises 32 activations; returns their scale. */
 SB_INLINE float sb_quantize_step(const float *x, int8_t q[SB_STEP])
