@@ -31,12 +31,13 @@ void sb_mask_seen(const sb_mask_row *row, const int32_t *key, int64_t first, int
     }
 }
 
-/* sb_from_f16 without branches. Scaling by 2^112 is exact, subnormals included. */
+/* sb_from_f16 without branches, which would keep the compiler from vectors. Scaling by 2^112 is exact, subnormals
+ * included; infinity and NaN take the other form. */
 SB_INLINE float widen_f16(uint16_t h)
 {
-    const uint32_t magnitude = (uint32_t)(h & 0x7FFFu) << 13, sign = (uint32_t)(h & 0x8000u) << 16;
-    const uint32_t finite = sb_bits(sb_float(magnitude) * 0x1p112f);
-    return sb_float(sign | (magnitude >= 31u << 23 ? magnitude | 0x7F800000u : finite));
+    const int32_t magnitude = (h & 0x7FFF) << 13, special = -(magnitude >= 31 << 23);
+    const uint32_t finite = sb_bits(sb_float((uint32_t)magnitude) * 0x1p112f), other = (uint32_t)magnitude | 0x7F800000u;
+    return sb_float((finite ^ ((finite ^ other) & (uint32_t)special)) | (uint32_t)(h & 0x8000) << 16);
 }
 
 void sb_mask_bias(const sb_mask_row *row, const int32_t *key, int run, int64_t count, float *bias)
