@@ -35,5 +35,6 @@
 
 /* Prefetch into L1; hides the latency of streams longer than the hardware follows. */
 SB_INLINE void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+SB_INLINE void v_prefetch_l2(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 
 #endif

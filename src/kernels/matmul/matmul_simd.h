@@ -22,10 +22,10 @@ SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
     return format == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
 }
 
-/* What a pass over a chunk brings into cache: nothing, its own stream PREFETCH bytes ahead, or its share of
- * the next chunk: the line `ahead + (i >> shift)` steps on, for each step i. */
+/* What a pass over a chunk brings into cache: its own stream PREFETCH bytes ahead, or its share of the next
+ * chunk: the line `ahead + (i >> shift)` steps on, for each step i, into L2, since L1 holds the chunk in use. */
 typedef struct prefetch {
-    enum { PREFETCH_NONE, PREFETCH_STREAM, PREFETCH_NEXT } kind;
+    enum { PREFETCH_STREAM, PREFETCH_NEXT } kind;
     int shift;
     int64_t ahead; /* bytes from this chunk's beginning */
 } prefetch;
@@ -44,7 +44,7 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetc
             const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * SB_PANEL * size;
             if (v % PANEL_VECTORS == 0) {
                 if (fetch.kind == PREFETCH_STREAM) v_prefetch(p + PREFETCH);
-                if (fetch.kind == PREFETCH_NEXT) v_prefetch(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
+                if (fetch.kind == PREFETCH_NEXT) v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
             }
             b[v] = load_weights(format, p + (v % PANEL_VECTORS) * SB_VL * size);
         }
@@ -115,16 +115,18 @@ SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
     }
 }
 
-/* One chunk of k for all rows. */
-SB_INLINE void tile_rows(samebits_format format, int panels, int kind, const sb_matmul_args *a, int64_t p, int64_t begin)
+/* One chunk of k for all rows. `next` is where the next chunk begins, in bytes from this one; the tiles share
+ * its prefetch. */
+SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin, int64_t next)
 {
     const int size = SB_PANEL * element_size(format);
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
     const uint8_t *w = a->w + p * a->panel_size + begin * size;
-    const int shift = a->rows > 2 * a->tile ? 2 : 1; /* 2 or up to 4 tiles share the next chunk */
+    int shift = 0;
+    while (a->tile << shift < a->rows) shift++;
     for (int64_t r = 0; r < a->rows; r += a->tile) {
         const int64_t height = SB_MIN(a->tile, a->rows - r);
-        const prefetch fetch = {kind, shift, (length + (r / a->tile * length >> shift)) * size};
+        const prefetch fetch = {PREFETCH_NEXT, shift, next + (r / a->tile * length >> shift) * size};
         const float *x = a->x + r * a->k + begin * height;
         float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
         switch (height) {
@@ -138,26 +140,33 @@ SB_INLINE void tile_rows(samebits_format format, int panels, int kind, const sb_
     }
 }
 
+SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+{
+    /* Some tiles: the panel's next chunk; many: the next panels' chunk. */
+    const int64_t next = a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * SB_PANEL * element_size(format) : panels * a->panel_size;
+    if (panels == 1)
+        tile_rows(format, 1, a, p, begin, next);
+    else
+        tile_rows(format, TILE_PANELS, a, p, begin, next);
+}
+
 /* Some tiles of rows: panel after panel, so that w is one stream. */
 SB_INLINE void some_rows(samebits_format format, const sb_matmul_args *a)
 {
-    int64_t p = 0;
-    for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS)
-        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
-            tile_rows(format, TILE_PANELS, PREFETCH_NEXT, a, p, begin);
-    for (; p < a->panels; p++)
-        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) tile_rows(format, 1, PREFETCH_NEXT, a, p, begin);
+    for (int64_t p = 0, panels; p < a->panels; p += panels) {
+        panels = p + TILE_PANELS <= a->panels ? TILE_PANELS : 1;
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) panel_rows(format, (int)panels, a, p, begin);
+    }
 }
 
 /* Many rows: chunk after chunk, so that a chunk of x is used by all panels. */
 SB_INLINE void many_rows(samebits_format format, const sb_matmul_args *a)
 {
-    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
-        int64_t p = 0;
-        for (; p + TILE_PANELS <= a->panels; p += TILE_PANELS)
-            tile_rows(format, TILE_PANELS, PREFETCH_NONE, a, p, begin);
-        for (; p < a->panels; p++) tile_rows(format, 1, PREFETCH_NONE, a, p, begin);
-    }
+    for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
+        for (int64_t p = 0, panels; p < a->panels; p += panels) {
+            panels = p + TILE_PANELS <= a->panels ? TILE_PANELS : 1;
+            panel_rows(format, (int)panels, a, p, begin);
+        }
 }
 
 SB_INLINE void matmul(samebits_format format, const sb_matmul_args *a)
