@@ -92,7 +92,15 @@ test_command() {
     python_packages openblas
     step "samebits verify" "$samebits" verify --quick --stock "$(openblas_path)" || true
     step "samebits verify --self-test" "$samebits" verify --quick --self-test || true
-    step "samebits fingerprint --check" "$samebits" fingerprint --check || true
+    local level flag
+    for level in scalar: avx2:avx2 avx512:avx512vl; do
+        flag=${level#*:} level=${level%:*}
+        if [[ -n $flag ]] && ! grep -q -w "$flag" /proc/cpuinfo; then
+            step "samebits fingerprint, $level" skip "this machine has no $level" || true
+        else
+            step "samebits fingerprint, $level" "$samebits" fingerprint --cpu "$level" --check || true
+        fi
+    done
 }
 
 # Each host takes the plugin of its own backend API and refuses the other's.
@@ -102,6 +110,8 @@ test_plugin_versions() {
     host_2=$(api2_packages)/libggml/lib64
     step "plugin, API 3, in a host of API 3" "$load" "$LLAMA_BIN" "$PLUGIN" taken || true
     step "plugin, API 2, in a host of API 2" "$load" "$host_2" "$API2/lib/libggml-samebits.so" taken || true
+    step "plugin, API 3, buffers of weights" "$ROOT/tests/plugin/buffer.py" "$LLAMA_BIN" "$PLUGIN" || true
+    step "plugin, API 2, buffers of weights" "$ROOT/tests/plugin/buffer.py" "$host_2" "$API2/lib/libggml-samebits.so" || true
     step "plugin, API 2, in a host of API 3" "$load" "$LLAMA_BIN" "$API2/lib/libggml-samebits.so" refused || true
     step "plugin, API 3, in a host of API 2" "$load" "$host_2" "$PLUGIN" refused || true
 }
