@@ -50,26 +50,14 @@ cmd_build() {
     say "Built: $RELEASE/bin and $RELEASE/lib"
 }
 
-# What a table of measurements must say of itself.
-bench_heading() {
-    printf 'machine   %s, %s threads\n' "$(sed -n '/^model name/{s/.*: //p;q}' /proc/cpuinfo)" "$(nproc)"
-    printf 'date      %s\n' "$(date -u +%F)"
-    printf 'commit    %s%s\n' "$(git rev-parse --short HEAD)" "$(git diff --quiet HEAD || echo ', with changes')"
-    printf 'compiler  %s\n' "$(cc --version | head -n 1)"
-    printf 'command   samebits bench %s\n\n' "$*"
-}
-
 # Beside OpenBLAS, and beside ggml where the demo or the tests have built it. The table goes to bench/results as well.
 cmd_bench() {
-    local machine result
     need_packages build
     build_core
     python_packages openblas
+    local machine
     machine=$(sed -n '/^model name/{s/.*: //;s/[^A-Za-z0-9]\+/-/g;p;q}' /proc/cpuinfo)
-    result=$ROOT/bench/results/${machine:-unknown}-$(date -u +%Y%m%d-%H%M).txt
-    mkdir -p "${result%/*}"
     local -a peers=(--stock "$(openblas_path)")
     [[ ! -f $LLAMA_BIN/libggml-cpu.so ]] || peers+=(--ggml "$LLAMA_BIN")
-    { bench_heading "${peers[*]##*/}" "$@" && "$RELEASE/bin/samebits" bench "${peers[@]}" "$@"; } | tee "$result"
-    say "Written to $result"
+    "$ROOT/bench/record" "$RELEASE/bin/samebits" "${machine:-unknown}-$(date -u +%Y%m%d-%H%M)" "${peers[@]}" "$@"
 }
