@@ -260,6 +260,7 @@ static bool type_is_host(ggml_backend_buffer_type_t type)
 
 ggml_backend_buffer_type_t sbg_buffer_type(ggml_backend_dev_t device, samebits_context *context)
 {
+    if (ours.context) return &ours.type;
     ours.type = (struct ggml_backend_buffer_type){
         .iface = {.get_name = type_name,
                   .alloc_buffer = type_alloc,
