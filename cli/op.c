@@ -183,7 +183,8 @@ static void make_weights(problem *p, rng *r)
         for (int64_t row = 0; row < p->n; row++)
             quant_row(o->format, tensor_at(&p->w, row * (int64_t)row_size), p->k, p->wide + row * p->k);
     } else {
-        tensor_fill(&p->w, FILL_SPREAD, r);
+        /* Sums of a size at which the activations bend. */
+        tensor_fill(&p->w, o->flags & OP_EPILOGUE ? FILL_UNIT : FILL_SPREAD, r);
         for (int64_t row = 0; row < p->n; row++) tensor_row(&p->w, row, p->wide + row * p->k);
     }
     if (o->flags & OP_PREPARED)

@@ -250,8 +250,9 @@ static void check_shape(const verify *v, const op *o, shape s, uint64_t seed, re
             compare(r, CHECK_LEVELS, &scalar, &c.base, CASE_FORMAT, CASE_ARGS(&c, "against scalar"));
         else
             check_spec(&c);
-        /* The scalar level shares all but its kernels with the others; where it is slow, --full has it. */
-        if (!i && v->level_count > 1 && !v->full && !v->small && s.m * p.k * p.n > 1 << 13) {
+        /* The scalar level shares all but its kernels with the others: where it is slow, one run is enough. */
+        const int64_t work = s.m * p.k * p.n, limit = v->full ? 1 << 18 : 1 << 13;
+        if (!i && v->level_count > 1 && !v->small && work > limit) {
             scalar = c.base;
             continue;
         }
