@@ -14,15 +14,15 @@ extern "C" {
 #endif
 
 typedef struct samebits_attention_params {
-    size_t struct_size;         /* set by samebits_attention_params_default */
-    float scale;                /* multiplies q.k; default 1 */
-    float softcap;              /* c > 0: s = c * tanh(s / c); 0: none */
-    int causal;                 /* key at list position j is visible to query i iff j <= i + L - Lq, L the list's length */
-    int64_t window;             /* > 0, with causal: only the last `window` visible positions; 0: all */
-    const DLTensor *mask;       /* NULL; bool (true keeps) or f32/f16/bf16 added after softcap; broadcasts to
-                                   (B, H, Lq, Lk) over the memory order of keys; -inf hides a key */
-    const DLTensor *slopes;     /* NULL, or f32 (H): factor on the additive mask (ALiBi) */
-    const DLTensor *sinks;      /* NULL, or f32 (H): a logit that joins maximum and denominator */
+    size_t struct_size;     /* set by samebits_attention_params_default */
+    float scale;            /* multiplies q.k; default 1 */
+    float softcap;          /* c > 0: s = c * tanh(s / c); 0: none */
+    int causal;             /* key at list position j is visible to query i iff j <= i + L - Lq, L the list's length */
+    int64_t window;         /* > 0, with causal: only the last `window` visible positions; 0: all */
+    const DLTensor *mask;   /* NULL; bool (true keeps) or f32/f16/bf16 added after softcap; broadcasts to
+                               (B, H, Lq, Lk) over the memory order of keys; -inf hides a key */
+    const DLTensor *slopes; /* NULL, or f32 (H): factor on the additive mask (ALiBi) */
+    const DLTensor *sinks;  /* NULL, or f32 (H): a logit that joins maximum and denominator */
     const DLTensor *key_index;  /* NULL, or int32 (B, Lmax): the key rows of each sequence, in list order */
     const DLTensor *key_length; /* NULL, or int32 (B): how many entries of the list (or of Lk) count */
     samebits_format k_format;   /* what a uint8 k holds: SAMEBITS_FORMAT_Q8_0, the default and the only one */

@@ -38,10 +38,10 @@ typedef struct samebits_allocator {
 typedef void (*samebits_parallel_for)(void *user, int workers, void (*body)(void *arg, int worker), void *arg);
 
 typedef struct samebits_options {
-    size_t struct_size;                                            /* set by samebits_options_default */
-    int threads;                                                   /* workers a call may use, at most 1024; 0: one per CPU */
-    samebits_cpu cpu;                                              /* CPU level to force */
-    samebits_allocator allocator;                                  /* all NULL: malloc */
+    size_t struct_size;           /* set by samebits_options_default */
+    int threads;                  /* workers a call may use, at most 1024; 0: one per CPU */
+    samebits_cpu cpu;             /* CPU level to force */
+    samebits_allocator allocator; /* all NULL: malloc */
     void (*log)(void *user, samebits_log_level level, const char *line); /* NULL: silent */
     void *log_user;
     samebits_parallel_for parallel_for; /* NULL: the library's own threads (OpenMP) */

@@ -63,10 +63,9 @@ SAMEBITS_API samebits_status samebits_linear_prepared(samebits_context *context,
 /* out = epilogue(x @ w^T) with quantised weights as they lie: w uint8 (N, row size), see
  * samebits_weights_prepare. The bits are those of samebits_linear_prepared, which is faster.
  * Errors: as samebits_linear_prepared, and FORMAT. */
-SAMEBITS_API samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x,
-                                                       const DLTensor *w, samebits_format format,
-                                                       samebits_order order, const samebits_epilogue *epilogue,
-                                                       DLTensor *out);
+SAMEBITS_API samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x, const DLTensor *w,
+                                                       samebits_format format, samebits_order order,
+                                                       const samebits_epilogue *epilogue, DLTensor *out);
 
 #ifdef __cplusplus
 }

@@ -17,14 +17,13 @@ extern "C" {
  * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, PARAM (eps < 0 or NaN), MEMORY; out
  *   is then untouched.
  * Threads: any. */
-SAMEBITS_API samebits_status samebits_rms_norm(samebits_context *context, const DLTensor *x,
-                                               const DLTensor *weight, float eps, DLTensor *out);
+SAMEBITS_API samebits_status samebits_rms_norm(samebits_context *context, const DLTensor *x, const DLTensor *weight,
+                                               float eps, DLTensor *out);
 
 /* out = (x - mean) / sqrt(mean((x - mean)^2) + eps) * weight + bias. weight and bias may be NULL.
  * Otherwise as samebits_rms_norm. */
-SAMEBITS_API samebits_status samebits_layer_norm(samebits_context *context, const DLTensor *x,
-                                                 const DLTensor *weight, const DLTensor *bias, float eps,
-                                                 DLTensor *out);
+SAMEBITS_API samebits_status samebits_layer_norm(samebits_context *context, const DLTensor *x, const DLTensor *weight,
+                                                 const DLTensor *bias, float eps, DLTensor *out);
 
 #ifdef __cplusplus
 }

@@ -12,11 +12,11 @@ extern "C" {
 
 /* Optional parts of a softmax; all NULL and scale 1 by default. */
 typedef struct samebits_softmax_params {
-    size_t struct_size;    /* set by samebits_softmax_params_default */
-    float scale;           /* x is multiplied by it first */
-    const DLTensor *mask;  /* NULL, or added after scaling; broadcastable to x; f32, f16 or bf16 */
-    const DLTensor *sinks; /* NULL, or (H): f32 logit that joins maximum and denominator; x is (..., H, M, N) */
-    const DLTensor *slopes;/* NULL, or (H): f32 factor on the mask of each head (ALiBi); x is (..., H, M, N) */
+    size_t struct_size;     /* set by samebits_softmax_params_default */
+    float scale;            /* x is multiplied by it first */
+    const DLTensor *mask;   /* NULL, or added after scaling; broadcastable to x; f32, f16 or bf16 */
+    const DLTensor *sinks;  /* NULL, or (H): f32 logit that joins maximum and denominator; x is (..., H, M, N) */
+    const DLTensor *slopes; /* NULL, or (H): f32 factor on the mask of each head (ALiBi); x is (..., H, M, N) */
 } samebits_softmax_params;
 
 SAMEBITS_API void samebits_softmax_params_default(samebits_softmax_params *params);

@@ -4,9 +4,9 @@
 
 #include <samebits/export.h>
 
-#define SAMEBITS_VERSION_MAJOR 0
-#define SAMEBITS_VERSION_MINOR 1
-#define SAMEBITS_VERSION_PATCH 0
+#define SAMEBITS_VERSION_MAJOR  0
+#define SAMEBITS_VERSION_MINOR  1
+#define SAMEBITS_VERSION_PATCH  0
 #define SAMEBITS_VERSION_STRING "0.1.0"
 
 #ifdef __cplusplus

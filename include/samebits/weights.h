@@ -58,8 +58,7 @@ SAMEBITS_API void samebits_weights_destroy(samebits_weights **weights);
 
 /* Writes the rows back as they were given, byte for byte, at a distance of row_stride bytes.
  * Errors: NULL, PARAM (row_stride below the row size). */
-SAMEBITS_API samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows,
-                                                      size_t row_stride);
+SAMEBITS_API samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows, size_t row_stride);
 
 /* The same for rows [first, first + count). Errors: also PARAM (rows that do not exist). */
 SAMEBITS_API samebits_status samebits_weights_restore_rows(const samebits_weights *weights, int64_t first,

@@ -19,8 +19,8 @@
 #error "samebits supports 64-bit machines only"
 #endif
 
-#define SB_INLINE static inline __attribute__((always_inline))
-#define SB_ALIGN 64
+#define SB_INLINE    static inline __attribute__((always_inline))
+#define SB_ALIGN     64
 #define SB_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define SB_MAX(a, b) ((a) > (b) ? (a) : (b))
 

@@ -71,7 +71,8 @@ static samebits_status check_options(const samebits_options *o)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.struct_size is %zu, want %zu: call samebits_options_default first",
                        o->struct_size, sizeof *o);
     if (o->threads < 0 || o->threads > SB_MAX_THREADS)
-        return sb_fail(SAMEBITS_ERR_PARAM, "options.threads is %d, want 0 (one per CPU) to %d", o->threads, SB_MAX_THREADS);
+        return sb_fail(SAMEBITS_ERR_PARAM, "options.threads is %d, want 0 (one per CPU) to %d", o->threads,
+                       SB_MAX_THREADS);
     if (!o->allocator.alloc != !o->allocator.free)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.allocator has only one of alloc and free: set both or neither");
     if ((unsigned)o->cpu > SAMEBITS_CPU_AVX512)
@@ -100,7 +101,8 @@ samebits_status samebits_create(samebits_context **context, const samebits_optio
     c->cpu = sb_cpu_host() & sb_cpu_of_level(o.cpu);
     snprintf(c->extras, sizeof c->extras, "%s%s%s", c->cpu & SB_CPU_VNNI ? "vnni" : "",
              (c->cpu & SB_CPU_VNNI) && (c->cpu & SB_CPU_BF16) ? " " : "", c->cpu & SB_CPU_BF16 ? "bf16" : "");
-    sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)), o.threads);
+    sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)),
+                o.threads);
     *context = c;
     return SAMEBITS_OK;
 }

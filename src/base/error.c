@@ -19,9 +19,9 @@ const char *samebits_last_error(void) { return message; }
 
 const char *samebits_status_name(samebits_status status)
 {
-    static const char *const names[] = {"OK",          "ERR_NULL",    "ERR_RANK",     "ERR_SHAPE",    "ERR_DTYPE",
-                                        "ERR_DEVICE",  "ERR_STRIDE",  "ERR_OVERLAP",  "ERR_OVERFLOW", "ERR_FORMAT",
-                                        "ERR_ORDER",   "ERR_PARAM",   "ERR_CPU",      "ERR_MEMORY",   "ERR_UNSUPPORTED"};
+    static const char *const names[] = {"OK",         "ERR_NULL",   "ERR_RANK",    "ERR_SHAPE",    "ERR_DTYPE",
+                                        "ERR_DEVICE", "ERR_STRIDE", "ERR_OVERLAP", "ERR_OVERFLOW", "ERR_FORMAT",
+                                        "ERR_ORDER",  "ERR_PARAM",  "ERR_CPU",     "ERR_MEMORY",   "ERR_UNSUPPORTED"};
     const unsigned i = (unsigned)status;
     return i < sizeof names / sizeof *names ? names[i] : "unknown";
 }

@@ -4,9 +4,9 @@
 
 #include "base/base.h"
 
-#define SB_NAN_F32 0x7FC00000u
+#define SB_NAN_F32  0x7FC00000u
 #define SB_NAN_BF16 0x7FC0u
-#define SB_NAN_F16 0x7E00u
+#define SB_NAN_F16  0x7E00u
 
 SB_INLINE int sb_is_nan(float f) { return (sb_bits(f) & 0x7FFFFFFFu) > 0x7F800000u; }
 

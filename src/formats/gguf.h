@@ -16,7 +16,7 @@
 #include "base/float16.h"
 #include "formats/formats.h"
 
-#define SB_STEP 32 /* weights a step */
+#define SB_STEP  32 /* weights a step */
 #define SB_PLANE (4 * SB_PANEL)
 
 /* One block of one column in plain integers. */

@@ -10,17 +10,21 @@ enum { MAX_WIDTH = 576 };
 void samebits_attention_params_default(samebits_attention_params *params)
 {
     if (!params) return;
-    *params = (samebits_attention_params){.struct_size = sizeof *params, .scale = 1.0f,
-                                          .k_format = SAMEBITS_FORMAT_Q8_0, .v_format = SAMEBITS_FORMAT_Q8_0};
+    *params = (samebits_attention_params){.struct_size = sizeof *params,
+                                          .scale = 1.0f,
+                                          .k_format = SAMEBITS_FORMAT_Q8_0,
+                                          .v_format = SAMEBITS_FORMAT_Q8_0};
 }
 
 static samebits_status check_params(const samebits_attention_params *p)
 {
     if (p->struct_size != sizeof *p)
-        return sb_fail(SAMEBITS_ERR_PARAM, "params.struct_size is %zu, want %zu: call samebits_attention_params_default first",
+        return sb_fail(SAMEBITS_ERR_PARAM,
+                       "params.struct_size is %zu, want %zu: call samebits_attention_params_default first",
                        p->struct_size, sizeof *p);
     if (!(p->softcap >= 0.0f && p->softcap < INFINITY))
-        return sb_fail(SAMEBITS_ERR_PARAM, "params.softcap is %g, want 0 (none) or a positive number", (double)p->softcap);
+        return sb_fail(SAMEBITS_ERR_PARAM, "params.softcap is %g, want 0 (none) or a positive number",
+                       (double)p->softcap);
     if (p->window < 0 || (p->window && !p->causal))
         return sb_fail(SAMEBITS_ERR_PARAM, "params.window is %lld with causal %d, want 0 (all), or more and causal",
                        (long long)p->window, p->causal);
@@ -31,8 +35,8 @@ static samebits_status check_params(const samebits_attention_params *p)
 static samebits_status describe_kv(const DLTensor *t, const char *name, samebits_format blocks, sb_view *view,
                                    samebits_format *format, int64_t *width)
 {
-    static const samebits_format of_dtype[] = {[SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16,
-                                               [SB_BF16] = SAMEBITS_FORMAT_BF16};
+    static const samebits_format of_dtype[] = {
+        [SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16, [SB_BF16] = SAMEBITS_FORMAT_BF16};
     samebits_status status = sb_view_of(t, name, SB_SET_FLOATS | SB_SET_U8, 4, 4, view);
     if (status) return status;
     *width = view->shape[3];
@@ -44,8 +48,9 @@ static samebits_status describe_kv(const DLTensor *t, const char *name, samebits
         return sb_fail(SAMEBITS_ERR_FORMAT, "%s is uint8 with params.%s_format %s, want q8_0", name, name,
                        samebits_format_name(blocks));
     if (view->shape[3] % 34)
-        return sb_fail(SAMEBITS_ERR_FORMAT, "a row of %s has %lld bytes, want a multiple of 34, the block of format q8_0",
-                       name, (long long)view->shape[3]);
+        return sb_fail(SAMEBITS_ERR_FORMAT,
+                       "a row of %s has %lld bytes, want a multiple of 34, the block of format q8_0", name,
+                       (long long)view->shape[3]);
     if (view->shape[3] && view->stride[3] != 1)
         return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between bytes of a row, want 1", name,
                        (long long)view->stride[3]);
@@ -64,7 +69,8 @@ static samebits_status check_shapes(sb_attention *a)
 {
     char q[128], k[128], v[128];
     if (a->q.shape[3] != a->k_width || a->k.shape[1] != a->v.shape[1] || a->k.shape[2] != a->v.shape[2])
-        return sb_fail(SAMEBITS_ERR_SHAPE, "q %s, k %s, v %s do not fit: want (B, H, Lq, D), (B, Hkv, Lk, D), (B, Hkv, Lk, Dv)",
+        return sb_fail(SAMEBITS_ERR_SHAPE,
+                       "q %s, k %s, v %s do not fit: want (B, H, Lq, D), (B, Hkv, Lk, D), (B, Hkv, Lk, Dv)",
                        sb_shape_text(&a->q, q), sb_shape_text(&a->k, k), sb_shape_text(&a->v, v));
     if ((a->k.shape[0] != 1 && a->k.shape[0] != a->batches) || (a->v.shape[0] != 1 && a->v.shape[0] != a->batches))
         return sb_fail(SAMEBITS_ERR_SHAPE, "k and v hold %lld and %lld sequences, want 1 or q's %lld",
@@ -104,8 +110,8 @@ static samebits_status check_list(const sb_attention *a)
     for (int64_t b = 0; b < a->batches; b++) {
         const int64_t length = sb_attention_length(a, b);
         if (length < 0 || length > most)
-            return sb_fail(SAMEBITS_ERR_PARAM, "key_length[%lld] is %lld, want 0 to %lld", (long long)b, (long long)length,
-                           (long long)most);
+            return sb_fail(SAMEBITS_ERR_PARAM, "key_length[%lld] is %lld, want 0 to %lld", (long long)b,
+                           (long long)length, (long long)most);
         for (int64_t j = 0; a->has_index && j < length; j++) {
             const int64_t key = sb_attention_key(a, b, j);
             if (key < 0 || key >= a->keys)
@@ -126,7 +132,8 @@ static samebits_status describe_keys(const samebits_attention_params *p, sb_atte
             (status = sb_check_overlap(&a->out, &a->index, "key_index", 0)))
             return status;
         if (a->index.shape[0] != a->batches || a->index.shape[1] > INT32_MAX)
-            return sb_fail(SAMEBITS_ERR_SHAPE, "key_index has %lld lists of %lld, want one for each of the %lld sequences",
+            return sb_fail(SAMEBITS_ERR_SHAPE,
+                           "key_index has %lld lists of %lld, want one for each of the %lld sequences",
                            (long long)a->index.shape[0], (long long)a->index.shape[1], (long long)a->batches);
     }
     if (a->has_length) {
@@ -145,8 +152,7 @@ static samebits_status describe_mask(const samebits_attention_params *p, sb_atte
     const int64_t shape[4] = {a->batches, a->heads, a->queries, a->keys};
     samebits_status status = SAMEBITS_OK;
     a->has_mask = p->mask != NULL;
-    if (a->has_mask &&
-        (status = sb_view_of(p->mask, "mask", SB_SET_FLOATS | SB_SET_BOOL, 0, 4, &a->mask)))
+    if (a->has_mask && (status = sb_view_of(p->mask, "mask", SB_SET_FLOATS | SB_SET_BOOL, 0, 4, &a->mask)))
         return status;
     if (p->slopes && (!a->has_mask || a->mask.dtype == SB_BOOL))
         return sb_fail(SAMEBITS_ERR_PARAM, "params.slopes needs an additive params.mask: slopes are factors on it");

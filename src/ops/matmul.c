@@ -27,7 +27,8 @@ static samebits_status check_out_shape(const sb_view *out, int batch_dims, const
     want.shape[batch_dims] = m;
     want.shape[batch_dims + 1] = n;
     char have_text[128], want_text[128];
-    return sb_fail(SAMEBITS_ERR_SHAPE, "out is %s, want %s", sb_shape_text(out, have_text), sb_shape_text(&want, want_text));
+    return sb_fail(SAMEBITS_ERR_SHAPE, "out is %s, want %s", sb_shape_text(out, have_text),
+                   sb_shape_text(&want, want_text));
 }
 
 /* The batch dims that a and b broadcast to; returns their number, -1 if they do not fit. */
@@ -43,8 +44,8 @@ static int batch_shape(const sb_view *a, const sb_view *b, int64_t shape[SB_MAX_
     return ndim;
 }
 
-static const samebits_format format_of[] = {[SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16,
-                                            [SB_BF16] = SAMEBITS_FORMAT_BF16};
+static const samebits_format format_of[] = {
+    [SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16, [SB_BF16] = SAMEBITS_FORMAT_BF16};
 
 /* Fills in batches, m, n, k and the broadcast views of a product of x (..., M, K) and w (..., N, K).
  * Without batch dims in w, all leading dims of x count as rows. */
@@ -98,12 +99,15 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
     if ((status = check_out_dtype(&p->x, &p->out)) ||
         (status = check_out_shape(&p->out, batch_dims, batch, p->m, p->n)) || (status = sb_check_output(&p->out)) ||
         (status = sb_check_overlap(&p->out, &p->x, x_name, 0)) || (status = sb_check_overlap(&p->out, w, w_name, 0)) ||
-        (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) ||
-        (status = describe(p, w, batch_dims, batch)))
+        (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) || (status = describe(p, w, batch_dims, batch)))
         return status;
     p->order = SAMEBITS_ORDER_PORTABLE_1;
-    p->rows = (sb_rows){.format = format_of[w->dtype], .data = w->data, .n = p->n, .k = p->k,
-                        .row_stride = w->stride[w->ndim - 2], .col_stride = w->stride[w->ndim - 1]};
+    p->rows = (sb_rows){.format = format_of[w->dtype],
+                        .data = w->data,
+                        .n = p->n,
+                        .k = p->k,
+                        .row_stride = w->stride[w->ndim - 2],
+                        .col_stride = w->stride[w->ndim - 1]};
     return sb_product_run(context, p);
 }
 
@@ -160,8 +164,8 @@ samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, con
 }
 
 /* x (..., K) @ w^T with weights that p describes already, all but its shapes. */
-static samebits_status weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k, const DLTensor *x,
-                                       const samebits_epilogue *epilogue, const DLTensor *out)
+static samebits_status weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k,
+                                       const DLTensor *x, const samebits_epilogue *epilogue, const DLTensor *out)
 {
     samebits_status status;
     if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->x)) ||
@@ -177,8 +181,8 @@ static samebits_status weights_product(samebits_context *context, sb_product *p,
         return sb_fail(SAMEBITS_ERR_SHAPE, "x has %lld columns, want the weights' depth %lld", (long long)p->k,
                        (long long)k);
     if ((status = check_out_dtype(&p->x, &p->out)) ||
-        (status = check_out_shape(&p->out, batch_dims, p->x.shape, p->m, p->n)) || (status = sb_check_output(&p->out)) ||
-        (status = sb_check_overlap(&p->out, &p->x, "x", 0)) ||
+        (status = check_out_shape(&p->out, batch_dims, p->x.shape, p->m, p->n)) ||
+        (status = sb_check_output(&p->out)) || (status = sb_check_overlap(&p->out, &p->x, "x", 0)) ||
         (!p->weights && (status = sb_check_overlap(&p->out, &p->w, "w", 0))) ||
         (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) ||
         (status = describe(p, NULL, batch_dims, p->x.shape)))
@@ -204,7 +208,8 @@ samebits_status samebits_matmul_quantized(samebits_context *context, const DLTen
     samebits_status status;
     if ((status = check_context(context))) return status;
     if (sb_format_info(format) && sb_format_is_float(format))
-        return sb_fail(SAMEBITS_ERR_FORMAT, "format %s is not quantised: call samebits_linear", samebits_format_name(format));
+        return sb_fail(SAMEBITS_ERR_FORMAT, "format %s is not quantised: call samebits_linear",
+                       samebits_format_name(format));
     if ((status = sb_rows_of(w, format, &p.rows, &p.w))) return status;
     return weights_product(context, &p, p.rows.n, p.rows.k, x, epilogue, out);
 }

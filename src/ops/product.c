@@ -108,10 +108,15 @@ static void block_task(void *arg, int64_t index, int worker)
     const int64_t row = block * p->block_rows, rows = SB_MIN(p->block_rows, q->m - row);
     const int64_t acc_stride = p->block_panels * SB_PANEL;
     float *acc = p->acc + worker * p->block_rows * acc_stride;
-    const sb_matmul_args args = {.rows = rows, .k = q->k, .panels = panels,
-                                 .x = (const float *)(p->x + (batch * q->m + row) * p->x_bytes), .tile = p->tile,
-                                 .w = task_panels(p, batch, panel, panels, worker), .panel_size = p->panel_size,
-                                 .acc = acc, .acc_stride = acc_stride};
+    const sb_matmul_args args = {.rows = rows,
+                                 .k = q->k,
+                                 .panels = panels,
+                                 .x = (const float *)(p->x + (batch * q->m + row) * p->x_bytes),
+                                 .tile = p->tile,
+                                 .w = task_panels(p, batch, panel, panels, worker),
+                                 .panel_size = p->panel_size,
+                                 .acc = acc,
+                                 .acc_stride = acc_stride};
     p->row->fn(&args);
     const int64_t col = panel * SB_PANEL;
     sb_epilogue_store(sb_epilogue_select(p->context->cpu), q, batch, row, rows, col,
@@ -164,8 +169,8 @@ samebits_status sb_product_run(const samebits_context *context, const sb_product
     const samebits_format format = q->weights ? q->weights->format : q->rows.format;
     plan p = {.context = context, .product = q, .row = select_row(format, q->order, context->cpu)};
     if (!p.row)
-        return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s", (int)q->order,
-                       samebits_order_name(q->order), samebits_format_name(format),
+        return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
+                       (int)q->order, samebits_order_name(q->order), samebits_format_name(format),
                        sb_format_is_float(format) ? "" : " or int8-1");
     /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
     if (q->k > INT64_MAX / 1024)

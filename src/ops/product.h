@@ -18,12 +18,12 @@ typedef struct sb_epilogue {
 } sb_epilogue;
 
 typedef struct sb_product {
-    sb_view x;        /* (batch..., M, K), broadcast to out's batch dims */
-    sb_view out;      /* (batch..., M, N) */
+    sb_view x;   /* (batch..., M, K), broadcast to out's batch dims */
+    sb_view out; /* (batch..., M, N) */
     int64_t batches, m, n, k;
     const samebits_weights *weights; /* prepared, shared by all batches; or NULL */
-    sb_rows rows;     /* else: the rows of w of batch 0 */
-    sb_view w;        /* else: w as (batch..., N, K), broadcast; its batch dims say where the other rows lie */
+    sb_rows rows;                    /* else: the rows of w of batch 0 */
+    sb_view w; /* else: w as (batch..., N, K), broadcast; its batch dims say where the other rows lie */
     samebits_order order;
     sb_epilogue epilogue;
 } sb_product;

@@ -54,13 +54,14 @@ static samebits_status check_kind(const DLTensor *t, const char *name, unsigned 
         return sb_fail(SAMEBITS_ERR_RANK, "%s has %d dimensions, want %d to %d", name, t->ndim, min_dims, max_dims);
     if (t->ndim && !t->shape) return sb_fail(SAMEBITS_ERR_NULL, "%s.shape is NULL", name);
     if (t->device.device_type != kDLCPU && t->device.device_type != kDLCUDAHost)
-        return sb_fail(SAMEBITS_ERR_DEVICE, "%s is on DLPack device type %d; this build takes CPU memory (1): copy it first",
-                       name, (int)t->device.device_type);
+        return sb_fail(SAMEBITS_ERR_DEVICE,
+                       "%s is on DLPack device type %d; this build takes CPU memory (1): copy it first", name,
+                       (int)t->device.device_type);
     char want[64];
     set_text(set, want);
     if (!find_dtype(t->dtype, &v->dtype))
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s has DLPack dtype code %d, %d bits, %d lanes; want %s", name, t->dtype.code,
-                       t->dtype.bits, t->dtype.lanes, want);
+        return sb_fail(SAMEBITS_ERR_DTYPE, "%s has DLPack dtype code %d, %d bits, %d lanes; want %s", name,
+                       t->dtype.code, t->dtype.bits, t->dtype.lanes, want);
     if (!(set >> v->dtype & 1))
         return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s; want %s", name, dtypes[v->dtype].name, want);
     return SAMEBITS_OK;
@@ -78,8 +79,9 @@ static samebits_status fill_strides(const DLTensor *t, const char *name, sb_view
     if (!t->strides) return SAMEBITS_OK;
     for (int i = 0; i < v->ndim; i++) {
         if (t->strides[i] < 0)
-            return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld in dimension %d; want 0 or more (copy reversed views)",
-                           name, (long long)t->strides[i], i);
+            return sb_fail(SAMEBITS_ERR_STRIDE,
+                           "%s has stride %lld in dimension %d; want 0 or more (copy reversed views)", name,
+                           (long long)t->strides[i], i);
         /* A dimension of one element is never stepped over, so its stride means nothing. */
         v->stride[i] = v->shape[i] > 1 ? t->strides[i] : 0;
     }
@@ -94,8 +96,8 @@ static samebits_status measure(const char *name, int strided, sb_view *v)
         int64_t step;
         if (__builtin_mul_overflow(v->count, v->shape[i], &v->count))
             return sb_fail(SAMEBITS_ERR_OVERFLOW, "%s: the product of its sizes overflows", name);
-        if (v->shape[i] > 1 && (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) ||
-                                __builtin_add_overflow(last, step, &last)))
+        if (v->shape[i] > 1 &&
+            (__builtin_mul_overflow(v->shape[i] - 1, v->stride[i], &step) || __builtin_add_overflow(last, step, &last)))
             return sb_fail(SAMEBITS_ERR_STRIDE, "%s: the stride of dimension %d overflows", name, i);
     }
     if (__builtin_mul_overflow(last, dtypes[v->dtype].size, &bytes) || bytes > INT64_MAX / 4)
@@ -120,7 +122,8 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
     if (v->count && !t->data) return sb_fail(SAMEBITS_ERR_NULL, "%s.data is NULL", name);
     v->data = t->data ? (char *)t->data + t->byte_offset : NULL;
     if (v->count && (uintptr_t)v->data % (uintptr_t)dtypes[v->dtype].size)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "%s.data is not aligned to its %d-byte elements", name, dtypes[v->dtype].size);
+        return sb_fail(SAMEBITS_ERR_STRIDE, "%s.data is not aligned to its %d-byte elements", name,
+                       dtypes[v->dtype].size);
     return SAMEBITS_OK;
 }
 
@@ -139,7 +142,8 @@ samebits_status sb_check_output(const sb_view *out)
         const int d = order[i];
         if (out->shape[d] < 2) continue;
         if (out->stride[d] <= reach)
-            return sb_fail(SAMEBITS_ERR_OVERLAP, "out overlaps itself: stride %lld in dimension %d reaches the same memory twice",
+            return sb_fail(SAMEBITS_ERR_OVERLAP,
+                           "out overlaps itself: stride %lld in dimension %d reaches the same memory twice",
                            (long long)out->stride[d], d);
         reach += (out->shape[d] - 1) * out->stride[d];
     }

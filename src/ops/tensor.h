@@ -22,11 +22,11 @@ typedef struct sb_view {
 } sb_view;
 
 enum { /* dtypes that a tensor may have, as a set */
-    SB_SET_F32 = 1 << SB_F32,
-    SB_SET_FLOATS = 1 << SB_F32 | 1 << SB_F16 | 1 << SB_BF16,
-    SB_SET_U8 = 1 << SB_U8,
-    SB_SET_I32 = 1 << SB_I32,
-    SB_SET_BOOL = 1 << SB_BOOL
+       SB_SET_F32 = 1 << SB_F32,
+       SB_SET_FLOATS = 1 << SB_F32 | 1 << SB_F16 | 1 << SB_BF16,
+       SB_SET_U8 = 1 << SB_U8,
+       SB_SET_I32 = 1 << SB_I32,
+       SB_SET_BOOL = 1 << SB_BOOL
 };
 
 /* Checks a tensor and describes it. `name` is the argument's name, for messages.

@@ -21,7 +21,8 @@ int64_t samebits_format_block(samebits_format format)
 static samebits_status check_depth(samebits_format format, int64_t k)
 {
     const sb_format *f = sb_format_info(format);
-    if (!f) return sb_fail(SAMEBITS_ERR_FORMAT, "weight format %d is unknown: want one of samebits_format", (int)format);
+    if (!f)
+        return sb_fail(SAMEBITS_ERR_FORMAT, "weight format %d is unknown: want one of samebits_format", (int)format);
     if (k < 0) return sb_fail(SAMEBITS_ERR_PARAM, "K is %lld, want 0 or more", (long long)k);
     if (k % f->block)
         return sb_fail(SAMEBITS_ERR_FORMAT, "K is %lld, want a multiple of %d, the block of format %s", (long long)k,
@@ -62,15 +63,20 @@ samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *r
     const int is_float = sb_format_is_float(format);
     samebits_status status = sb_view_of(w, "w", is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
     if (status) return status;
-    *rows = (sb_rows){.format = format, .data = view->data, .n = view->shape[0], .k = view->shape[1],
-                      .row_stride = view->stride[0], .col_stride = view->stride[1]};
+    *rows = (sb_rows){.format = format,
+                      .data = view->data,
+                      .n = view->shape[0],
+                      .k = view->shape[1],
+                      .row_stride = view->stride[0],
+                      .col_stride = view->stride[1]};
     if (is_float) return SAMEBITS_OK;
     const sb_format *f = sb_format_info(format);
     if (view->shape[1] % f->block_bytes)
         return sb_fail(SAMEBITS_ERR_FORMAT, "a row of w has %lld bytes, want a multiple of %d, the block of format %s",
                        (long long)view->shape[1], f->block_bytes, f->name);
     if (view->shape[1] > 1 && view->stride[1] != 1)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "w has stride %lld between bytes of a row, want 1", (long long)view->stride[1]);
+        return sb_fail(SAMEBITS_ERR_STRIDE, "w has stride %lld between bytes of a row, want 1",
+                       (long long)view->stride[1]);
     rows->k = view->shape[1] / f->block_bytes * f->block;
     rows->col_stride = 1;
     return SAMEBITS_OK;
@@ -109,8 +115,13 @@ samebits_status samebits_weights_prepare(samebits_context *context, const DLTens
         sb_free(context, p, sizeof *p);
         return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: packed weights need %zu bytes", size);
     }
-    *p = (samebits_weights){.format = format, .n = rows.n, .k = rows.k, .panels = storage ? storage : owned,
-                            .owned = owned, .owned_size = size, .allocator = context->options.allocator};
+    *p = (samebits_weights){.format = format,
+                            .n = rows.n,
+                            .k = rows.k,
+                            .panels = storage ? storage : owned,
+                            .owned = owned,
+                            .owned_size = size,
+                            .allocator = context->options.allocator};
     pack_job job = {&rows, storage ? storage : owned, sb_panel_size(format, rows.k)};
     sb_parallel(context, sb_panels(rows.n), pack_task, &job);
     *weights = p;

@@ -23,24 +23,24 @@ int api_setup(void **state);
 int api_teardown(void **state);
 
 #define API_TEST(function) cmocka_unit_test_teardown(function, test_free_all)
-#define API_RUN(tests) cmocka_run_group_tests(tests, api_setup, api_teardown)
+#define API_RUN(tests)     cmocka_run_group_tests(tests, api_setup, api_teardown)
 
 /* The status a call must give, and a word its message must hold. */
-#define assert_fails(call, status, word)                                                                        \
-    do {                                                                                                        \
-        const samebits_status have_ = (call);                                                                   \
-        if (have_ != (status) || !op_names(samebits_last_error(), word))                                        \
-            print_error("%s: want %s naming %s, have %s: %s\n", #call, samebits_status_name(status), word,      \
-                        samebits_status_name(have_), samebits_last_error());                                    \
-        assert_int_equal(have_, status);                                                                        \
-        assert_true(op_names(samebits_last_error(), word));                                                     \
+#define assert_fails(call, status, word)                                                                               \
+    do {                                                                                                               \
+        const samebits_status have_ = (call);                                                                          \
+        if (have_ != (status) || !op_names(samebits_last_error(), word))                                               \
+            print_error("%s: want %s naming %s, have %s: %s\n", #call, samebits_status_name(status), word,             \
+                        samebits_status_name(have_), samebits_last_error());                                           \
+        assert_int_equal(have_, status);                                                                               \
+        assert_true(op_names(samebits_last_error(), word));                                                            \
     } while (0)
 
-#define assert_ok(call)                                                                          \
-    do {                                                                                         \
-        const samebits_status have_ = (call);                                                    \
-        if (have_) print_error("%s: %s: %s\n", #call, samebits_status_name(have_), samebits_last_error()); \
-        assert_int_equal(have_, SAMEBITS_OK);                                                    \
+#define assert_ok(call)                                                                                                \
+    do {                                                                                                               \
+        const samebits_status have_ = (call);                                                                          \
+        if (have_) print_error("%s: %s: %s\n", #call, samebits_status_name(have_), samebits_last_error());             \
+        assert_int_equal(have_, SAMEBITS_OK);                                                                          \
     } while (0)
 
 /* Each returns the number of failed tests. */

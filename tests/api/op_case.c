@@ -16,10 +16,7 @@ void op_add(op_case *c, const char *name, test_tensor *tensor, int min_dims, int
     c->pointer[c->count++] = &tensor->dl;
 }
 
-static int word_char(char ch)
-{
-    return isalnum((unsigned char)ch) || ch == '_';
-}
+static int word_char(char ch) { return isalnum((unsigned char)ch) || ch == '_'; }
 
 int op_names(const char *text, const char *name)
 {

@@ -42,10 +42,7 @@ static op_case attention_case(test_dtype q, test_dtype kv, test_dtype out)
     return c;
 }
 
-static void set_i32(test_tensor *t, const int32_t *values)
-{
-    memcpy(t->memory, values, t->size);
-}
+static void set_i32(test_tensor *t, const int32_t *values) { memcpy(t->memory, values, t->size); }
 
 static op_case full_case(test_dtype q, test_dtype kv, test_dtype out)
 {

@@ -20,10 +20,7 @@ static samebits_context *context_with(int threads, samebits_cpu cpu)
     return c;
 }
 
-static size_t row_bytes(const row_op *op)
-{
-    return (size_t)op->width_out * test_dtype_size(op->out);
-}
+static size_t row_bytes(const row_op *op) { return (size_t)op->width_out * test_dtype_size(op->out); }
 
 static void make_tiny(test_tensor *t, test_rng *rng)
 {

@@ -137,10 +137,7 @@ uint64_t test_next(test_rng *rng)
     return z ^ (z >> 31);
 }
 
-int64_t test_below(test_rng *rng, int64_t n)
-{
-    return (int64_t)(test_next(rng) % (uint64_t)n);
-}
+int64_t test_below(test_rng *rng, int64_t n) { return (int64_t)(test_next(rng) % (uint64_t)n); }
 
 /* A float's bits with the given layout, exponent within `spread` of 1. */
 static uint32_t random_bits(test_rng *rng, int exponent_bits, int mantissa_bits, int spread)
@@ -171,14 +168,8 @@ static void fill(test_tensor *t, test_rng *rng, int spread)
     }
 }
 
-void test_random(test_tensor *t, test_rng *rng)
-{
-    fill(t, rng, 20);
-}
-void test_random_small(test_tensor *t, test_rng *rng)
-{
-    fill(t, rng, 2);
-}
+void test_random(test_tensor *t, test_rng *rng) { fill(t, rng, 20); }
+void test_random_small(test_tensor *t, test_rng *rng) { fill(t, rng, 2); }
 
 void test_random_bytes(test_tensor *t, test_rng *rng)
 {
@@ -235,7 +226,4 @@ void test_save(test_tensor *t)
     memcpy(t->saved, t->memory, t->size);
 }
 
-int test_unchanged(const test_tensor *t)
-{
-    return !memcmp(t->saved, t->memory, t->size) && guards_whole(t);
-}
+int test_unchanged(const test_tensor *t) { return !memcmp(t->saved, t->memory, t->size) && guards_whole(t); }

@@ -150,10 +150,7 @@ static void choose_settings(const struct bench *bench, bool chosen[SETTINGS])
         if (best_stock(bench, measure) >= 0) chosen[best_stock(bench, measure)] = true;
 }
 
-static int rounds_of(const struct bench *bench)
-{
-    return bench->options->brief ? 1 : ROUNDS;
-}
+static int rounds_of(const struct bench *bench) { return bench->options->brief ? 1 : ROUNDS; }
 
 static int run_round(struct bench *bench)
 {

@@ -54,10 +54,7 @@ static void on_log(enum ggml_log_level level, const char *text, void *user)
     if (logged.tracing) append_trace(text);
 }
 
-const char *engine_assignments(void)
-{
-    return logged.trace ? logged.trace : "";
-}
+const char *engine_assignments(void) { return logged.trace ? logged.trace : ""; }
 
 void engine_forget_assignments(void)
 {

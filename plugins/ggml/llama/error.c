@@ -17,7 +17,4 @@ int fail(const char *format, ...)
     return -1;
 }
 
-const char *failure(void)
-{
-    return message;
-}
+const char *failure(void) { return message; }

@@ -73,10 +73,7 @@ static void walk(const struct ggml_tensor *tensor, struct node *node,
                           packed);
 }
 
-static void keep_element(struct node *node, void *element, void *packed)
-{
-    memcpy(packed, element, node->element);
-}
+static void keep_element(struct node *node, void *element, void *packed) { memcpy(packed, element, node->element); }
 
 static void compare_element(struct node *node, void *element, void *packed)
 {

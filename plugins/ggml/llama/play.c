@@ -36,10 +36,7 @@ int play_length(const struct engine *engine, const struct scenario *scenario, in
     return GGML_PAD(engine->window + RING_UBATCH, 256) + 150;
 }
 
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
+static int larger(int a, int b) { return a > b ? a : b; }
 
 static int context_of(const struct scenario *scenario, int count)
 {

@@ -44,10 +44,7 @@ static int start(struct writer *writer)
     return evaluate(writer, writer->text, writer->opening, false);
 }
 
-static const float *row_of(struct writer *writer, int i)
-{
-    return llama_get_logits_ith(writer->context, i);
-}
+static const float *row_of(struct writer *writer, int i) { return llama_get_logits_ith(writer->context, i); }
 
 /* Plain greedy decoding: the text, and the logits that chose each token. */
 static int write_plain(struct writer *writer, float *reference)

@@ -36,10 +36,7 @@ static const char *const openings[] = {
     "A good teacher knows that",
 };
 
-const char *text_paragraph(void)
-{
-    return paragraph;
-}
+const char *text_paragraph(void) { return paragraph; }
 
 llama_token *text_prompt(const struct llama_vocab *vocab, int count)
 {

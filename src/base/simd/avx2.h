@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-#define SB_VL 8
+#define SB_VL        8
 #define SB_ISA(name) name##_avx2
 
 typedef __m256 vf;

@@ -16,9 +16,9 @@
 #include "order/attention.h"
 
 /* Scores and sums are padded to a multiple of this. */
-#define SB_ATTENTION_PAD 32
+#define SB_ATTENTION_PAD   32
 #define SB_ATTENTION_BLOCK 32 /* keys that SIMD rows take at once: with the next ones they fit the L1 cache */
-#define SB_ATTENTION_ROWS 64  /* the most query rows a part has */
+#define SB_ATTENTION_ROWS  64 /* the most query rows a part has */
 /* A sum is high * 2^48 + low, 0 <= low < 2^48: exact for any number of keys below 2^31. */
 #define SB_SUM_SHIFT 48
 
@@ -51,9 +51,9 @@ typedef struct sb_attention_part {
 /* One row of a part, from dots to scores. */
 typedef struct sb_attention_line {
     int64_t keys;
-    float *score;         /* in: dots; out: scores, -inf for hidden keys and for the padding */
-    const float *bias;    /* NULL, or [keys]: -inf hides, else added times slope */
-    int64_t begin, end;   /* keys of the list outside [begin, end) are hidden */
+    float *score;       /* in: dots; out: scores, -inf for hidden keys and for the padding */
+    const float *bias;  /* NULL, or [keys]: -inf hides, else added times slope */
+    int64_t begin, end; /* keys of the list outside [begin, end) are hidden */
     float scale, softcap, slope;
     const float *largest; /* as in the part */
     float max;            /* in: -inf; out: maximum score */
@@ -80,10 +80,10 @@ typedef struct sb_attention_row {
     void (*finish)(const sb_attention_sums *sums);
 } sb_attention_row;
 
-#define SB_ATTENTION_ROW(isa, order, cpu)                            \
-    void sb_attention_dots_##isa(const sb_attention_part *part);     \
-    void sb_attention_score_##isa(sb_attention_line *line);          \
-    void sb_attention_values_##isa(const sb_attention_part *part);   \
+#define SB_ATTENTION_ROW(isa, order, cpu)                                                                              \
+    void sb_attention_dots_##isa(const sb_attention_part *part);                                                       \
+    void sb_attention_score_##isa(sb_attention_line *line);                                                            \
+    void sb_attention_values_##isa(const sb_attention_part *part);                                                     \
     void sb_attention_finish_##isa(const sb_attention_sums *sums);
 #include "kernels/attention/attention.inc"
 #undef SB_ATTENTION_ROW

@@ -9,8 +9,8 @@
 typedef struct {
     int64_t rows, keys, memory_rows, k_width, v_width;
     samebits_format k, v;
-    float spread;  /* of the scores */
-    int values;    /* kind of V, see put_value */
+    float spread; /* of the scores */
+    int values;   /* kind of V, see put_value */
     int biased, ranged, capped;
 } shape;
 
@@ -64,9 +64,12 @@ typedef struct {
 
 static results results_alloc(const shape *s, int64_t stride)
 {
-    return (results){.score = check_alloc((size_t)(s->rows * stride) * 4), .max = check_alloc((size_t)s->rows * 4),
-                     .top = check_alloc((size_t)s->rows * 4), .out = check_alloc((size_t)(s->rows * s->v_width) * 4),
-                     .largest = check_alloc((size_t)stride * 4), .bad = check_alloc((size_t)s->rows * sizeof(int)),
+    return (results){.score = check_alloc((size_t)(s->rows * stride) * 4),
+                     .max = check_alloc((size_t)s->rows * 4),
+                     .top = check_alloc((size_t)s->rows * 4),
+                     .out = check_alloc((size_t)(s->rows * s->v_width) * 4),
+                     .largest = check_alloc((size_t)stride * 4),
+                     .bad = check_alloc((size_t)s->rows * sizeof(int)),
                      .total = check_alloc((size_t)s->rows * 8)};
 }
 
@@ -94,9 +97,14 @@ static void run_row(const sb_attention_row *row, const shape *s, sb_attention_pa
     part.grid = grid;
     row->dots(&part);
     for (int64_t i = 0; i < s->rows; i++) {
-        sb_attention_line line = {.keys = s->keys, .score = r->score + i * part.score_stride,
-                                  .bias = s->biased ? bias : NULL, .end = s->keys, .scale = 0.25f,
-                                  .softcap = s->capped ? 3.0f : 0.0f, .slope = 0.5f, .largest = part.largest,
+        sb_attention_line line = {.keys = s->keys,
+                                  .score = r->score + i * part.score_stride,
+                                  .bias = s->biased ? bias : NULL,
+                                  .end = s->keys,
+                                  .scale = 0.25f,
+                                  .softcap = s->capped ? 3.0f : 0.0f,
+                                  .slope = 0.5f,
+                                  .largest = part.largest,
                                   .max = -INFINITY};
         if (s->ranged) {
             line.begin = s->keys * i / (2 * s->rows);
@@ -112,9 +120,13 @@ static void run_row(const sb_attention_row *row, const shape *s, sb_attention_pa
     memcpy(keep, r->score, (size_t)(s->rows * part.score_stride) * 4);
     row->values(&part);
     for (int64_t i = 0; i < s->rows; i++) {
-        const sb_attention_sums sums = {.high = part.high + i * part.sum_stride, .low = part.low + i * part.sum_stride,
-                                        .poison = part.poison + i * part.sum_stride, .total = r->total[i],
-                                        .width = s->v_width, .grid = grid[i], .out = r->out + i * s->v_width};
+        const sb_attention_sums sums = {.high = part.high + i * part.sum_stride,
+                                        .low = part.low + i * part.sum_stride,
+                                        .poison = part.poison + i * part.sum_stride,
+                                        .total = r->total[i],
+                                        .width = s->v_width,
+                                        .grid = grid[i],
+                                        .out = r->out + i * s->v_width};
         row->finish(&sums);
     }
 }
@@ -136,19 +148,28 @@ static void compare(const sb_attention_row *row, const sb_attention_row *ref, co
         put_row(rng, s->v, s->v_width, s->values, 1.0f, v + key[j] * v_bytes);
         bias[j] = check_below(rng, 3) ? uniform(rng) : -INFINITY;
     }
-    sb_attention_part part = {.rows = s->rows, .keys = s->keys, .q = q, .key = key, .score_stride = stride,
+    sb_attention_part part = {.rows = s->rows,
+                              .keys = s->keys,
+                              .q = q,
+                              .key = key,
+                              .score_stride = stride,
                               .k = {(const char *)k, s->k, k_bytes, k_bytes / SB_MAX(1, s->k_width), s->k_width},
                               .v = {(const char *)v, s->v, v_bytes, v_bytes / SB_MAX(1, s->v_width), s->v_width},
-                              .high = high, .low = low, .sum_stride = sums, .poison = poison, .scratch = scratch};
+                              .high = high,
+                              .low = low,
+                              .sum_stride = sums,
+                              .poison = poison,
+                              .scratch = scratch};
     results want = results_alloc(s, stride), have = results_alloc(s, stride);
-    float *want_score = check_alloc((size_t)(s->rows * stride) * 4), *have_score = check_alloc((size_t)(s->rows * stride) * 4);
+    float *want_score = check_alloc((size_t)(s->rows * stride) * 4),
+          *have_score = check_alloc((size_t)(s->rows * stride) * 4);
     run_row(ref, s, part, bias, &want, want_score);
     run_row(row, s, part, bias, &have, have_score);
     char what[200];
-#define SAME(field, count, size)                                                                                  \
-    snprintf(what, sizeof what, "%s " #field " rows %lld keys %lld d %lld dv %lld %s %s values %d", row->name,    \
-             (long long)s->rows, (long long)s->keys, (long long)s->k_width, (long long)s->v_width,                \
-             sb_format_info(s->k)->name, sb_format_info(s->v)->name, s->values);                                  \
+#define SAME(field, count, size)                                                                                       \
+    snprintf(what, sizeof what, "%s " #field " rows %lld keys %lld d %lld dv %lld %s %s values %d", row->name,         \
+             (long long)s->rows, (long long)s->keys, (long long)s->k_width, (long long)s->v_width,                     \
+             sb_format_info(s->k)->name, sb_format_info(s->v)->name, s->values);                                       \
     check_same(what, want.field, have.field, count, size)
     if (!sb_value_is_fixed(s->v)) {
         SAME(largest, s->keys, 4);
@@ -183,9 +204,12 @@ void check_attention(void)
                        .keys = lengths[check_below(&rng, sizeof lengths / sizeof *lengths)],
                        .k_width = widths[check_below(&rng, sizeof widths / sizeof *widths)],
                        .v_width = widths[check_below(&rng, sizeof widths / sizeof *widths)],
-                       .k = formats[check_below(&rng, 4)], .v = formats[n % 4],
-                       .spread = spreads[check_below(&rng, 4)], .values = (int)check_below(&rng, VALUE_KINDS),
-                       .biased = (int)check_below(&rng, 2), .ranged = (int)check_below(&rng, 2),
+                       .k = formats[check_below(&rng, 4)],
+                       .v = formats[n % 4],
+                       .spread = spreads[check_below(&rng, 4)],
+                       .values = (int)check_below(&rng, VALUE_KINDS),
+                       .biased = (int)check_below(&rng, 2),
+                       .ranged = (int)check_below(&rng, 2),
                        .capped = (int)check_below(&rng, 2)};
             s.memory_rows = s.keys + check_below(&rng, 20);
             if (s.k == SAMEBITS_FORMAT_Q8_0) s.k_width = sb_round_up(s.k_width, 32);

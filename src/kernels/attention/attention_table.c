@@ -1,9 +1,15 @@
 #include "kernels/attention/attention.h"
 
 static const sb_attention_row table[] = {
-#define SB_ATTENTION_ROW(isa, order, cpu)                                                                \
-    {"sb_attention_" #isa, order, cpu, sb_attention_dots_##isa, sb_attention_score_##isa,                \
-     sb_attention_values_##isa, sb_attention_finish_##isa},
+#define SB_ATTENTION_ROW(isa, order, cpu)                                                                              \
+    {                                                                                                                  \
+        "sb_attention_" #isa,                                                                                          \
+        order,                                                                                                         \
+        cpu,                                                                                                           \
+        sb_attention_dots_##isa,                                                                                       \
+        sb_attention_score_##isa,                                                                                      \
+        sb_attention_values_##isa,                                                                                     \
+        sb_attention_finish_##isa},
 #include "kernels/attention/attention.inc"
 #undef SB_ATTENTION_ROW
 };

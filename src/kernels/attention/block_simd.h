@@ -10,29 +10,29 @@
 #else
 #define GROUP_SUMS 8
 #endif
-#define MAX_GROUP 4
-#define MAX_DIRECT 1 /* rows that take 16-bit values where they lie; 2 and 4 gain nothing */
+#define MAX_GROUP           4
+#define MAX_DIRECT          1 /* rows that take 16-bit values where they lie; 2 and 4 gain nothing */
 #define GROUP_VECTORS(rows) (GROUP_SUMS / 2 / ((rows) == 3 ? 4 : (rows)))
 
-#define LOW_MASK (((int64_t)1 << SB_SUM_SHIFT) - 1)
-#define SUM_LIMIT (0x1p62 + 0x1p50) /* of |low| plus what is added: below 2^63 */
-#define NARROW_LIMIT 128.0f         /* below it v * 2^24 fits 32 bits */
-#define FIRST_NOT_FINITE 0x7F800000 /* bits of +inf */
-#define CUT 24                      /* larger values: V = far * 2^CUT + near */
+#define LOW_MASK         (((int64_t)1 << SB_SUM_SHIFT) - 1)
+#define SUM_LIMIT        (0x1p62 + 0x1p50) /* of |low| plus what is added: below 2^63 */
+#define NARROW_LIMIT     128.0f            /* below it v * 2^24 fits 32 bits */
+#define FIRST_NOT_FINITE 0x7F800000        /* bits of +inf */
+#define CUT              24                /* larger values: V = far * 2^CUT + near */
 
 /* A block of values as integers, slot after slot. */
 typedef struct {
-    int64_t begin, keys;                    /* of the list */
-    int64_t used;                           /* slots */
-    int32_t slot_key[SB_ATTENTION_BLOCK];   /* key of the block */
-    int32_t slot_of[SB_ATTENTION_BLOCK];    /* the reverse, for keys that have a slot */
-    int32_t *near, *far;                    /* see value_at; not written if direct */
-    float *wide;                            /* one row */
-    const char *row[SB_ATTENTION_BLOCK];    /* of each slot, in V */
-    int direct;                             /* 16-bit values become integers where they are used */
-    vf first, second;                       /* the grid, see to_integer */
+    int64_t begin, keys;                  /* of the list */
+    int64_t used;                         /* slots */
+    int32_t slot_key[SB_ATTENTION_BLOCK]; /* key of the block */
+    int32_t slot_of[SB_ATTENTION_BLOCK];  /* the reverse, for keys that have a slot */
+    int32_t *near, *far;                  /* see value_at; not written if direct */
+    float *wide;                          /* one row */
+    const char *row[SB_ATTENTION_BLOCK];  /* of each slot, in V */
+    int direct;                           /* 16-bit values become integers where they are used */
+    vf first, second;                     /* the grid, see to_integer */
     int64_t width, stride, row_stride;
-    double largest;                         /* largest |V|, |near| if cut */
+    double largest; /* largest |V|, |near| if cut */
     int has_far;
 } value_block;
 
@@ -54,7 +54,7 @@ typedef struct {
 
 typedef struct {
     const sb_attention_part *part;
-    double bound[SB_ATTENTION_ROWS];     /* of |low| */
+    double bound[SB_ATTENTION_ROWS];      /* of |low| */
     int64_t block_sum[SB_ATTENTION_ROWS]; /* of a row's weights in the block */
     value_block block;
     group_weights group;
@@ -92,7 +92,8 @@ SB_INLINE int32_t convert_rows(samebits_format f, const values_state *s)
         for (; i < v->width; i += SB_VL) {
             const vf x = load_vector(f, b->row[u] + i * element_size(f));
             largest = vi_max(largest, vi_and(vf_bits(x), vi_set1(INT32_MAX)));
-            vi_store(b->near + value_at(u, i), fixed ? vf_round_i(vf_mul(x, b->second)) : to_integer(x, b->first, b->second));
+            vi_store(b->near + value_at(u, i),
+                     fixed ? vf_round_i(vf_mul(x, b->second)) : to_integer(x, b->first, b->second));
         }
         for (; i < b->stride; i += SB_VL) vi_store(b->near + value_at(u, i), vi_set1(0));
     }
@@ -113,8 +114,10 @@ static int32_t largest_of_rows(const values_state *s)
             largest = _mm256_max_epu16(largest, _mm256_and_si256(x, magnitude));
         }
         if (i < b->width) { /* widths are multiples of 8 here */
-            const __m256i x = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(b->row[u] + 2 * i)));
-            largest = _mm256_max_epu16(largest, _mm256_and_si256(_mm256_zextsi128_si256(_mm256_castsi256_si128(x)), magnitude));
+            const __m256i x =
+                _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(b->row[u] + 2 * i)));
+            largest = _mm256_max_epu16(largest,
+                                       _mm256_and_si256(_mm256_zextsi128_si256(_mm256_castsi256_si128(x)), magnitude));
         }
     }
     _mm256_storeu_si256((__m256i *)(void *)lane, largest);

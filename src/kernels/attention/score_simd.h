@@ -21,7 +21,8 @@ SB_INLINE vm lanes_between(int64_t low, int64_t high)
 }
 
 /* capped, biased and ranged are constants. */
-SB_INLINE void score_vector(const sb_attention_line *l, int64_t j, int capped, int biased, int ranged, line_state *state)
+SB_INLINE void score_vector(const sb_attention_line *l, int64_t j, int capped, int biased, int ranged,
+                            line_state *state)
 {
     const vf hidden = vf_set1(-INFINITY);
     vf s = vf_mul(vf_load(l->score + j), vf_set1(l->scale));

@@ -40,29 +40,33 @@ SB_INLINE void accumulate(samebits_format source, int rows, int vectors, const g
                           const int32_t *values, int64_t *const sum[MAX_GROUP], int64_t column)
 {
     vl even[MAX_GROUP][GROUP_SUMS / 2], odd[MAX_GROUP][GROUP_SUMS / 2];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
-            even[r][v] = vl_load(sum[r] + column + v * SB_VL);
-            odd[r][v] = vl_load(sum[r] + column + v * SB_VL + SB_VL / 2);
-        }
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        even[r][v] = vl_load(sum[r] + column + v * SB_VL);
+        odd[r][v] = vl_load(sum[r] + column + v * SB_VL + SB_VL / 2);
+    }
     for (int64_t i = 0; i < g->count; i++) {
         /* What the next block wants, if it lies where most do. A wrong address does no harm. */
         if (source != SAMEBITS_FORMAT_F32 && 2 * column % 64 == 0)
             v_prefetch(b->row[g->slot[i]] + 2 * column + SB_ATTENTION_BLOCK * b->row_stride);
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
             const vi x = load_values(source, b, values, g->slot[i], column + v * SB_VL), y = vi_odd(x);
-            SB_UNROLL for (int r = 0; r < rows; r++) {
+            SB_UNROLL
+            for (int r = 0; r < rows; r++) {
                 const vi w = vi_set1(g->weight[i * rows + r]);
                 even[r][v] = vl_add(even[r][v], vi_mul_even(w, x));
                 odd[r][v] = vl_add(odd[r][v], vi_mul_even(w, y));
             }
         }
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
-            vl_store(sum[r] + column + v * SB_VL, even[r][v]);
-            vl_store(sum[r] + column + v * SB_VL + SB_VL / 2, odd[r][v]);
-        }
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        vl_store(sum[r] + column + v * SB_VL, even[r][v]);
+        vl_store(sum[r] + column + v * SB_VL + SB_VL / 2, odd[r][v]);
+    }
 }
 
 SB_INLINE void accumulate_rows(samebits_format source, int rows, const group_weights *g, const value_block *b,
@@ -75,12 +79,12 @@ SB_INLINE void accumulate_rows(samebits_format source, int rows, const group_wei
     for (; column < width; column += SB_VL) accumulate(source, rows, 1, g, b, values, sum, column);
 }
 
-#define ACCUMULATE(source)                                                  \
-    switch (rows) {                                                         \
-    case 1: accumulate_rows(source, 1, g, b, values, sum); break;           \
-    case 2: accumulate_rows(source, 2, g, b, values, sum); break;           \
-    case 3: accumulate_rows(source, 3, g, b, values, sum); break;           \
-    default: accumulate_rows(source, 4, g, b, values, sum); break;          \
+#define ACCUMULATE(source)                                                                                             \
+    switch (rows) {                                                                                                    \
+    case 1: accumulate_rows(source, 1, g, b, values, sum); break;                                                      \
+    case 2: accumulate_rows(source, 2, g, b, values, sum); break;                                                      \
+    case 3: accumulate_rows(source, 3, g, b, values, sum); break;                                                      \
+    default: accumulate_rows(source, 4, g, b, values, sum); break;                                                     \
     }
 
 static void accumulate_any(int rows, const group_weights *g, const value_block *b, samebits_format source,
@@ -155,7 +159,8 @@ static void gather_four(values_state *s, const int *row)
 {
     const value_block *b = &s->block;
     group_weights *g = &s->group;
-    const float *w[4] = {block_score(s, row[0]), block_score(s, row[1]), block_score(s, row[2]), block_score(s, row[3])};
+    const float *w[4] = {block_score(s, row[0]), block_score(s, row[1]), block_score(s, row[2]),
+                         block_score(s, row[3])};
     int64_t count = 0;
     for (int64_t j = 0; j < b->keys; j += 4) {
         __m128 key[4];

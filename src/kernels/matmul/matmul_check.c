@@ -23,8 +23,15 @@ static void run(const sb_matmul_row *row, const sb_matmul_row *ref, int64_t rows
         for (int64_t i = 0; i < panels * panel_size / 2; i++)
             if ((h[i] & 0x7FFF) > limit) h[i] &= 0xBFFF;
     }
-    sb_matmul_args args = {.rows = rows, .k = k, .panels = panels, .x = x, .tile = tile, .w = w,
-                           .panel_size = panel_size, .acc = want, .acc_stride = stride};
+    sb_matmul_args args = {.rows = rows,
+                           .k = k,
+                           .panels = panels,
+                           .x = x,
+                           .tile = tile,
+                           .w = w,
+                           .panel_size = panel_size,
+                           .acc = want,
+                           .acc_stride = stride};
     ref->fn(&args);
     args.acc = have;
     row->fn(&args);
@@ -51,7 +58,8 @@ void check_matmul(void)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
                 const int64_t tiles = sb_ceil_div(heights[h], rows[i].max_tile);
-                run(&rows[i], ref, heights[h], 1 + check_below(&rng, 6), depths[d], sb_ceil_div(heights[h], tiles), &rng);
+                run(&rows[i], ref, heights[h], 1 + check_below(&rng, 6), depths[d], sb_ceil_div(heights[h], tiles),
+                    &rng);
             }
     }
 }

@@ -35,8 +35,7 @@ static void matmul(const sb_matmul_args *a, samebits_format format)
         float *acc = a->acc + p * SB_PANEL;
         if (!a->k)
             for (int64_t r = 0; r < a->rows; r++) memset(acc + r * a->acc_stride, 0, SB_PANEL * sizeof *acc);
-        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
-            chunk(a, format, a->w + p * a->panel_size, begin, acc);
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) chunk(a, format, a->w + p * a->panel_size, begin, acc);
     }
 }
 

@@ -78,7 +78,8 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
             __m256i quants;
             const float scale = quantize(x[r] + s * SB_STEP, &quants);
             const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
-            const sums first = sums_of(_mm256_castsi256_si128(pairs)), second = sums_of(_mm256_extracti128_si256(pairs, 1));
+            const sums first = sums_of(_mm256_castsi256_si128(pairs)),
+                       second = sums_of(_mm256_extracti128_si256(pairs, 1));
             const float sum = (float)(first.low + first.high + second.low + second.high);
             int32_t words[8], start[2];
             _mm256_storeu_si256((__m256i *)words, quants);
@@ -91,14 +92,14 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
         }
 }
 
-#define DEFINE(name, format)                                                                  \
-    void sb_pack_int8_##name##_avx2(const float *const *x, int rows, int64_t k, void *out)    \
-    {                                                                                         \
-        pack(format, PAIRS, x, rows, k, out);                                                 \
-    }                                                                                         \
-    void sb_pack_int8_##name##_avx512vnni(const float *const *x, int rows, int64_t k, void *out) \
-    {                                                                                         \
-        pack(format, WORDS, x, rows, k, out);                                                 \
+#define DEFINE(name, format)                                                                                           \
+    void sb_pack_int8_##name##_avx2(const float *const *x, int rows, int64_t k, void *out)                             \
+    {                                                                                                                  \
+        pack(format, PAIRS, x, rows, k, out);                                                                          \
+    }                                                                                                                  \
+    void sb_pack_int8_##name##_avx512vnni(const float *const *x, int rows, int64_t k, void *out)                       \
+    {                                                                                                                  \
+        pack(format, WORDS, x, rows, k, out);                                                                          \
     }
 
 DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)

@@ -13,28 +13,28 @@
 #include "kernels/matmul_quantized/matmul_quantized.h"
 #include "kernels/matmul_quantized/panel_simd.h"
 
-#define MAX_VECTORS 4
-#define MAX_ROWS 8
-#define CHUNK_STEPS 16 /* steps of a panel that are decoded at once for many rows */
-#define PREFETCH 1024  /* bytes ahead */
-#define STREAM_TILES 4 /* up to this many tiles of rows it is best to read each panel from beginning to end */
+#define MAX_VECTORS  4
+#define MAX_ROWS     8
+#define CHUNK_STEPS  16   /* steps of a panel that are decoded at once for many rows */
+#define PREFETCH     1024 /* bytes ahead */
+#define STREAM_TILES 4    /* up to this many tiles of rows it is best to read each panel from beginning to end */
 
 #if SB_VL == 16
-#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define FEW_CASES(X) X(1) X(2) X(3) X(4)
+#define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define FEW_CASES(X)     X(1) X(2) X(3) X(4)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2)
-#define TILE_PANELS 2
-#define PAIRS 0
+#define TILE_PANELS      2
+#define PAIRS            0
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot4(sum, u, s); }
 SB_INLINE vi total(vi sum) { return sum; }
 SB_INLINE vi scaled(vi sum, vi scale) { return vi_mul(sum, scale); }
 SB_INLINE vi scale_lanes(vi scale) { return scale; }
 #else
-#define SB_CASES(X) X(1) X(2) X(3) X(4)
-#define FEW_CASES(X) SB_CASES(X)
+#define SB_CASES(X)      X(1) X(2) X(3) X(4)
+#define FEW_CASES(X)     SB_CASES(X)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
-#define TILE_PANELS 1
-#define PAIRS 1 /* a lane of a sum is two int16 */
+#define TILE_PANELS      1
+#define PAIRS            1 /* a lane of a sum is two int16 */
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot2x2(sum, u, s); }
 SB_INLINE vi total(vi sum) { return vi_madd16(sum, vi_set1(0x00010001)); }
 SB_INLINE vi scaled(vi sum, vi scale) { return vi_madd16(sum, scale); }
@@ -110,7 +110,8 @@ SB_INLINE int32_t word(const float *record, int index)
 }
 
 /* A sum of the integers of a step, as isum of the order; for Q6_K one part of it. */
-SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, int part, int rows, const float *record, int r)
+SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, int part, int rows, const float *record,
+                        int r)
 {
     if (parts(f) == 2) return scaled(sum, scales->s[part]);
     if (is_signed(f)) return sum;
@@ -123,32 +124,41 @@ SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, in
 SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
                          const float *record, const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
 {
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) isum[r][v] = vi_set1(0);
-    SB_UNROLL for (int part = 0; part < parts(f); part++) {
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) isum[r][v] = vi_set1(0);
+    SB_UNROLL
+    for (int part = 0; part < parts(f); part++) {
         vi sum[MAX_ROWS][MAX_VECTORS];
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < vectors; v++)
-                sum[r][v] = vi_set1(starts_at_zero(f) ? 0 : word(record, (SB_X_START + part) * rows + r));
-        SB_UNROLL for (int n = 0; n < 8 / parts(f); n++) {
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < vectors; v++)
+            sum[r][v] = vi_set1(starts_at_zero(f) ? 0 : word(record, (SB_X_START + part) * rows + r));
+        SB_UNROLL
+        for (int n = 0; n < 8 / parts(f); n++) {
             /* Both halves of a plane in turn, or all of one half where each half has its scale. */
             const int half = parts(f) == 2 ? part : n % 2, z = parts(f) == 2 ? n : n / 2;
             vi w[MAX_VECTORS];
-            SB_UNROLL for (int v = 0; v < vectors; v++)
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++)
                 w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
-            SB_UNROLL for (int r = 0; r < rows; r++) {
+            SB_UNROLL
+            for (int r = 0; r < rows; r++) {
                 const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
-                SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
+                SB_UNROLL
+                for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
             }
         }
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < vectors; v++)
-                isum[r][v] = vi_add(isum[r][v], finish_sum(f, sum[r][v], &scales[v], part, rows, record, r));
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < vectors; v++)
+            isum[r][v] = vi_add(isum[r][v], finish_sum(f, sum[r][v], &scales[v], part, rows, record, r));
     }
 }
 
 /* acc of one step more. */
-SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, int rows, const float *record, int r, vf acc)
+SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, int rows, const float *record, int r,
+                        vf acc)
 {
     vf t = vi_to_f(isum);
     if (sb_gguf_has_min(f))
@@ -163,30 +173,34 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
 {
     const int vectors = panels * PANEL_VECTORS;
     source from[MAX_VECTORS];
-    SB_UNROLL for (int p = 0; p < panels; p++) {
+    SB_UNROLL
+    for (int p = 0; p < panels; p++) {
         const uint8_t *start = a->w + (panel + p) * a->panel_size;
         from[p] = (source){start, sb_gguf_scales(f, start, a->k), NULL};
     }
     vf acc[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) acc[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) acc[r][v] = vf_zero();
     for (int64_t s = 0; s < a->k / SB_STEP; s++) {
         const float *record = a->x + s * SB_X_DWORDS * rows;
-        SB_UNROLL for (int p = 0; p < panels; p++)
-            SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64)
-                v_prefetch(from[p].quants + s * sb_gguf_step_bytes(f) + i + PREFETCH);
+        SB_UNROLL
+        for (int p = 0; p < panels; p++) SB_UNROLL
+        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64)
+            v_prefetch(from[p].quants + s * sb_gguf_step_bytes(f) + i + PREFETCH);
         step_scales scales[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++)
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++)
             scales[v] = load_scales(f, 0, from + v / PANEL_VECTORS, s, v % PANEL_VECTORS * SB_VL);
         vi isum[MAX_ROWS][MAX_VECTORS];
         step_sums(f, 0, rows, vectors, from, s, record, scales, isum);
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            SB_UNROLL for (int r = 0; r < rows; r++)
-                acc[r][v] = step_value(f, isum[r][v], &scales[v], rows, record, r, acc[r][v]);
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) SB_UNROLL
+        for (int r = 0; r < rows; r++) acc[r][v] = step_value(f, isum[r][v], &scales[v], rows, record, r, acc[r][v]);
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, acc[r][v]);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, acc[r][v]);
 }
 
 /* Decodes steps [begin, begin + count) of a panel. */
@@ -194,8 +208,10 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
 {
     for (int s = 0; s < count; s++) {
         const uint8_t *quants = panel->quants + (begin + s) * sb_gguf_step_bytes(f);
-        SB_UNROLL for (int c = 0; c < SB_PANEL; c += SB_VL) {
-            SB_UNROLL for (int n = 0; n < 8; n++)
+        SB_UNROLL
+        for (int c = 0; c < SB_PANEL; c += SB_VL) {
+            SB_UNROLL
+            for (int n = 0; n < 8; n++)
                 vi_store(out->w + (s * 8 + n) * SB_PLANE + 4 * c, read_plane(f, quants + 4 * c, n / 4, n % 4));
             const step_scales scales = load_scales(f, 0, panel, begin + s, c);
             vf_store(out->d[s] + c, scales.d);
@@ -227,20 +243,22 @@ SB_INLINE void tile_chunk(samebits_format f, int rows, int panels, int fetches, 
     const int64_t begin = job->start;
     const source *from = job->from;
     for (int s = 0; s < job->count; s++) {
-        for (int i = 0; fetches && i < job->step_bytes; i += 64)
-            SB_UNROLL for (int p = 0; p < panels; p++) v_prefetch(job->ahead[p] + s * job->step_bytes + i);
+        for (int i = 0; fetches && i < job->step_bytes; i += 64) SB_UNROLL
+        for (int p = 0; p < panels; p++) v_prefetch(job->ahead[p] + s * job->step_bytes + i);
         const float *record = x + s * SB_X_DWORDS * rows;
         step_scales scales[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++)
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++)
             scales[v] = load_scales(f, has_decoded(f), from + v / PANEL_VECTORS, begin + s, v % PANEL_VECTORS * SB_VL);
         vi isum[MAX_ROWS][MAX_VECTORS];
         step_sums(f, has_decoded(f), rows, vectors, from, begin + s, record, scales, isum);
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            SB_UNROLL for (int r = 0; r < rows; r++) {
-                float *out = acc + r * acc_stride + v * SB_VL;
-                const vf old = first && s == 0 ? vf_zero() : vf_load(out);
-                vf_store(out, step_value(f, isum[r][v], &scales[v], rows, record, r, old));
-            }
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) SB_UNROLL
+        for (int r = 0; r < rows; r++) {
+            float *out = acc + r * acc_stride + v * SB_VL;
+            const vf old = first && s == 0 ? vf_zero() : vf_load(out);
+            vf_store(out, step_value(f, isum[r][v], &scales[v], rows, record, r, old));
+        }
     }
 }
 
@@ -252,7 +270,7 @@ SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
         const float *x = a->x + (r * (a->k / SB_STEP) + job->begin * height) * SB_X_DWORDS;
         float *acc = a->acc + r * a->acc_stride + job->panel * SB_PANEL;
         switch (height) {
-#define CASE(rows) \
+#define CASE(rows)                                                                                                     \
     case rows: tile_chunk(f, rows, panels, r == 0, job, x, acc, a->acc_stride); break;
             SB_CASES(CASE)
 #undef CASE
@@ -261,13 +279,13 @@ SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
 }
 
 /* Once decoded some formats are alike, so their tiles are compiled once. */
-#define DEFINE_TILES(name, format)                                                          \
-    static __attribute__((noinline)) void tile_rows_##name(int panels, const chunk_job *job) \
-    {                                                                                       \
-        if (panels == TILE_PANELS)                                                          \
-            tile_rows(format, TILE_PANELS, job);                                            \
-        else                                                                                \
-            tile_rows(format, 1, job);                                                      \
+#define DEFINE_TILES(name, format)                                                                                     \
+    static __attribute__((noinline)) void tile_rows_##name(int panels, const chunk_job *job)                           \
+    {                                                                                                                  \
+        if (panels == TILE_PANELS)                                                                                     \
+            tile_rows(format, TILE_PANELS, job);                                                                       \
+        else                                                                                                           \
+            tile_rows(format, 1, job);                                                                                 \
     }
 DEFINE_TILES(plain, SAMEBITS_FORMAT_Q4_0)
 DEFINE_TILES(min, SAMEBITS_FORMAT_Q4_K)
@@ -286,7 +304,11 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
     const int panels = (int)SB_MIN(TILE_PANELS, a->panels - panel);
     const int count = (int)SB_MIN(CHUNK_STEPS, a->k / SB_STEP - begin);
     chunk decoded[TILE_PANELS];
-    chunk_job job = {.a = a, .panel = panel, .begin = begin, .start = has_decoded(f) ? 0 : begin, .count = count,
+    chunk_job job = {.a = a,
+                     .panel = panel,
+                     .begin = begin,
+                     .start = has_decoded(f) ? 0 : begin,
+                     .count = count,
                      .step_bytes = sb_gguf_step_bytes(f)};
     for (int p = 0; p < panels; p++) {
         const uint8_t *w = a->w + (panel + p) * a->panel_size;
@@ -311,10 +333,10 @@ SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
 {
     int64_t p = 0;
     switch (a->rows) {
-#define CASE(rows)                                                                                         \
-    case rows:                                                                                             \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p); \
-        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                             \
+#define CASE(rows)                                                                                                     \
+    case rows:                                                                                                         \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
+        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
         return 1;
         FEW_CASES(CASE)
 #undef CASE

@@ -14,7 +14,8 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
 {
     const sb_format *f = sb_format_info(format);
     check_bytes(rng, bytes, blocks * f->block_bytes);
-    const int last = format == SAMEBITS_FORMAT_Q6_K, two = format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K;
+    const int last = format == SAMEBITS_FORMAT_Q6_K,
+              two = format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K;
     for (int64_t b = 0; b < blocks; b++)
         for (int i = 0; i <= two; i++) {
             uint16_t h = (uint16_t)check_next(rng);
@@ -33,7 +34,7 @@ static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng
         const float scale = kind == EXTREME ? 0x1p90f : what == 0 ? 0x1p-90f : 1.0f;
         for (int64_t j = 0; j < n; j++) {
             if (kind == ORDINARY && what < 4) x[i + j] = (float)(check_below(rng, 255) - 127) * 0.5f; /* ties */
-            if (what == 1) x[i + j] = x[i + j] < 0.0f ? -3.0f : 3.0f;                                /* all at 127 */
+            if (what == 1) x[i + j] = x[i + j] < 0.0f ? -3.0f : 3.0f;                                 /* all at 127 */
             if (kind == EXTREME && what == 2) x[i + j] = sb_float((uint32_t)check_next(rng) & 0x807FFFFFu);
             if (kind == EXTREME && what == 3) x[i + j] = sb_float((uint32_t)check_next(rng) & 0x80000000u);
             x[i + j] *= scale;
@@ -65,13 +66,20 @@ typedef struct {
     int64_t rows, panels, k;
 } test;
 
-static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc, int64_t stride)
+static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc,
+                    int64_t stride)
 {
     const int64_t tiles = sb_ceil_div(t->rows, row->max_tile), tile = sb_ceil_div(t->rows, tiles);
     char *packed = check_alloc((size_t)(t->rows * sb_matmul_x_bytes(row, t->k)));
     pack_x(row, x, t->rows, t->k, tile, packed);
-    const sb_matmul_args args = {.rows = t->rows, .k = t->k, .panels = t->panels, .x = (const float *)packed, .tile = tile,
-                                 .w = w, .panel_size = sb_panel_size(row->format, t->k), .acc = acc,
+    const sb_matmul_args args = {.rows = t->rows,
+                                 .k = t->k,
+                                 .panels = t->panels,
+                                 .x = (const float *)packed,
+                                 .tile = tile,
+                                 .w = w,
+                                 .panel_size = sb_panel_size(row->format, t->k),
+                                 .acc = acc,
                                  .acc_stride = stride};
     row->fn(&args);
     check_free(packed);
@@ -146,8 +154,12 @@ void check_matmul_quantized(void)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
                 for (int kind = 0; kind < KINDS; kind++) {
                     const int64_t blocks = block == 32 ? depths[d] : sb_ceil_div(depths[d], 8);
-                    const test t = {.row = &rows[i], .ref = ref, .kind = kind, .rows = heights[h],
-                                    .panels = 1 + check_below(&rng, 5), .k = blocks * block};
+                    const test t = {.row = &rows[i],
+                                    .ref = ref,
+                                    .kind = kind,
+                                    .rows = heights[h],
+                                    .panels = 1 + check_below(&rng, 5),
+                                    .k = blocks * block};
                     run(&t, &rng);
                 }
     }

@@ -76,21 +76,17 @@ static void pack(const float *const *x, int rows, int64_t k, void *out)
         }
 }
 
-#define DEFINE(name, format)                                                               \
-    void sb_matmul_##name##_ref(const sb_matmul_args *a)                                   \
-    {                                                                                      \
-        for (int64_t i = 0; i < a->panels * SB_PANEL; i++)                                 \
-            column_portable(a, format, i / SB_PANEL, (int)(i % SB_PANEL));                 \
-    }                                                                                      \
-    void sb_matmul_int8_##name##_ref(const sb_matmul_args *a)                              \
-    {                                                                                      \
-        for (int64_t i = 0; i < a->panels * SB_PANEL; i++)                                 \
-            column_int8(a, format, i / SB_PANEL, (int)(i % SB_PANEL));                     \
-    }                                                                                      \
-    void sb_pack_int8_##name##_ref(const float *const *x, int rows, int64_t k, void *out) \
-    {                                                                                      \
-        pack(x, rows, k, out);                                                             \
-    }
+#define DEFINE(name, format)                                                                                           \
+    void sb_matmul_##name##_ref(const sb_matmul_args *a)                                                               \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < a->panels * SB_PANEL; i++)                                                             \
+            column_portable(a, format, i / SB_PANEL, (int)(i % SB_PANEL));                                             \
+    }                                                                                                                  \
+    void sb_matmul_int8_##name##_ref(const sb_matmul_args *a)                                                          \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < a->panels * SB_PANEL; i++) column_int8(a, format, i / SB_PANEL, (int)(i % SB_PANEL));  \
+    }                                                                                                                  \
+    void sb_pack_int8_##name##_ref(const float *const *x, int rows, int64_t k, void *out) { pack(x, rows, k, out); }
 
 DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)
 DEFINE(q5_0, SAMEBITS_FORMAT_Q5_0)

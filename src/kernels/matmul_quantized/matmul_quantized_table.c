@@ -2,7 +2,7 @@
 
 static const sb_matmul_row table[] = {
 #define SB_MATMUL_QUANTIZED_PACK(symbol)
-#define SB_MATMUL_QUANTIZED_ROW(symbol, format, order, cpu, max_tile, pack, pack_bytes) \
+#define SB_MATMUL_QUANTIZED_ROW(symbol, format, order, cpu, max_tile, pack, pack_bytes)                                \
     {#symbol, symbol, format, order, cpu, max_tile, pack, pack_bytes},
 #include "kernels/matmul_quantized/matmul_quantized.inc"
 #undef SB_MATMUL_QUANTIZED_PACK
