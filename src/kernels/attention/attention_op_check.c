@@ -34,6 +34,7 @@ typedef struct {
     const int32_t *place;    /* [batch][key]: its row */
     const int32_t *list;     /* NULL: the first `keys` rows; else [key]: the list's order */
     int masked;              /* no list: a mask over the whole cache says what is visible */
+    int both;                /* the mask says again what causal and window say */
     int interleaved;         /* heads beside each other in a row of the cache */
     int64_t query, queries;  /* which of the queries */
 } layout;
@@ -173,7 +174,7 @@ static void *run(const op_case *c, const op_data *d, const layout *l)
     int64_t m_shape[4] = {c->batches, c->heads, l->queries, l->capacity}, h_shape[1] = {c->heads};
     int64_t i_shape[2] = {c->batches, c->keys}, n_shape[1] = {c->batches};
     const int causal = !l->masked && (c->hide == CAUSAL || c->hide == WINDOW), is_bool = c->hide == MASK_BOOL;
-    const int with_mask = l->masked || c->hide >= MASK_BOOL;
+    const int with_mask = l->masked || l->both || c->hide >= MASK_BOOL;
     void *mask = with_mask ? make_mask(c, d, l, is_bool) : NULL;
     int32_t *index = check_alloc((size_t)(c->batches * c->keys) * 4), *length = check_alloc((size_t)c->batches * 4);
     for (int64_t b = 0; b < c->batches; b++) {
@@ -265,6 +266,7 @@ static void vary(const op_case *c, check_rng *rng)
         l.list = order;
         l.interleaved = (int)check_below(rng, 2);
         l.threads = threads[check_below(rng, 4)];
+        l.both = (int)check_below(rng, 2);
         expect(c, &d, &l, want, "listed");
         l.masked = 1;
         expect(c, &d, &l, want, "masked");
@@ -282,6 +284,49 @@ static void vary(const op_case *c, check_rng *rng)
     void *all[] = {straight, spread, places, order, want};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_free(all[i]);
     free_data(&d);
+}
+
+/* Sequences of different lengths in one call, and each alone. */
+static void lengths(check_rng *rng, int threads)
+{
+    enum { BATCHES = 4, HEADS = 2, QUERIES = 3, KEYS = 1100, WIDTH = 64, COUNT = BATCHES * HEADS * KEYS * WIDTH };
+    enum { ROWS = HEADS * QUERIES * WIDTH };
+    int32_t length[BATCHES] = {5, 1025, 0, 64};
+    int64_t q_shape[4] = {BATCHES, HEADS, QUERIES, WIDTH}, k_shape[4] = {BATCHES, HEADS, KEYS, WIDTH}, n_shape[1] = {BATCHES};
+    float *q = check_alloc(BATCHES * ROWS * 4), *out = check_alloc(BATCHES * ROWS * 4), *alone = check_alloc(BATCHES * ROWS * 4);
+    uint16_t *k = check_alloc(COUNT * 2), *v = check_alloc(COUNT * 2);
+    for (int i = 0; i < BATCHES * ROWS; i++) q[i] = uniform(rng);
+    for (int i = 0; i < COUNT; i++) {
+        k[i] = sb_to_f16(uniform(rng));
+        v[i] = sb_to_f16(uniform(rng));
+    }
+    samebits_options o;
+    samebits_options_default(&o);
+    o.threads = threads;
+    samebits_context *context = NULL;
+    samebits_attention_params p;
+    samebits_attention_params_default(&p);
+    p.causal = 1;
+    int ok = !samebits_create(&context, &o);
+    DLTensor tn = tensor(length, kDLInt, 32, 1, n_shape, NULL), tq = tensor(q, kDLFloat, 32, 4, q_shape, NULL);
+    DLTensor tk = tensor(k, kDLFloat, 16, 4, k_shape, NULL), tv = tensor(v, kDLFloat, 16, 4, k_shape, NULL);
+    DLTensor to = tensor(out, kDLFloat, 32, 4, q_shape, NULL);
+    p.key_length = &tn;
+    ok = ok && !samebits_attention(context, &tq, &tk, &tv, &p, &to);
+    q_shape[0] = k_shape[0] = n_shape[0] = 1;
+    for (int b = 0; b < BATCHES; b++) {
+        tn.data = &length[b];
+        tq.data = q + b * ROWS;
+        tk.data = k + b * (COUNT / BATCHES);
+        tv.data = v + b * (COUNT / BATCHES);
+        to.data = alone + b * ROWS;
+        ok = ok && !samebits_attention(context, &tq, &tk, &tv, &p, &to);
+    }
+    check_true("attention of sequences of different lengths ran", ok);
+    check_same("attention: sequences together and alone", alone, out, BATCHES * ROWS, 4);
+    samebits_destroy(&context);
+    void *all[] = {q, out, alone, k, v};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) check_free(all[i]);
 }
 
 /* The check can fail: sums in f32, as flash attention makes them, move when the keys are shuffled. */
@@ -331,5 +376,7 @@ void check_attention_op(void)
         while (c.queries > 1 && c.batches * c.heads * c.queries * c.keys * c.width > 4000000) c.queries = (c.queries + 1) / 2;
         vary(&c, &rng);
     }
+    lengths(&rng, 1);
+    lengths(&rng, 3);
     control(&rng);
 }
