@@ -232,7 +232,7 @@ int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggm
     for (int i = 0; i < op_count; i++) {
         /* matmul_quantized has the bits of linear_prepared, and so its errors. */
         if ((only && strcmp(only, ops[i].name)) || (!only && !strcmp(ops[i].name, "matmul_quantized"))) continue;
-        progress("accuracy: %s %s", ops[i].name, ops[i].form);
+        progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);
         measure_op(&ops[i], stocks, stock_count, ggml, &(*lines)[count++]);
     }
     for (int i = 0; i < attention_form_count && (!only || !strcmp(only, "attention")); i++)

@@ -36,9 +36,10 @@ static int by_value(const void *a, const void *b)
 void bench_time(const bench *b, bench_line *line)
 {
     enum { MOST = 31 };
-    double times[BENCH_PEERS][MOST];
-    const double budget = (b->quick ? 0.1 : 0.6) * line->count, start = cli_seconds();
-    if (!b->json) progress("bench: %s %s %s", line->op, line->form, line->shape);
+    double times[BENCH_PEERS][MOST], reads[MOST];
+    reader *plain = machine_reader(line->bytes, b->threads);
+    const double budget = (b->quick ? 0.1 : 0.6) * (line->count + 1), start = cli_seconds();
+    if (!b->json) progress(0, 0, "bench: %s %s %s", line->op, line->form, line->shape);
     for (int i = 0; i < line->count; i++) line->all[i].run(line->all[i].arg);
     int rounds = 0;
     /* Interleaved, so that a slow minute of the machine falls on all. */
@@ -48,8 +49,11 @@ void bench_time(const bench *b, bench_line *line)
             line->all[i].run(line->all[i].arg);
             times[i][rounds] = cli_seconds() - begin;
         }
-        rounds++;
+        reads[rounds++] = machine_read(plain);
     }
+    qsort(reads, (size_t)rounds, sizeof(double), by_value);
+    line->bandwidth = reads[rounds / 2];
+    machine_reader_free(plain);
     for (int i = 0; i < line->count; i++) {
         qsort(times[i], (size_t)rounds, sizeof(double), by_value);
         line->all[i].seconds = times[i][rounds / 2];

@@ -21,7 +21,7 @@ typedef struct bench_line {
     char *op, *form, *shape;
     const char *order;
     double flops, bytes; /* of the work, and of the weights or keys that it reads */
-    double bandwidth;    /* measured: GB/s of plain reads of as many bytes */
+    double bandwidth;    /* measured in the same rounds: GB/s of plain reads of as many bytes */
     double one_row;      /* seconds of the same line with one row; 0: there is none */
     contestant all[BENCH_PEERS];
     int count;
@@ -40,8 +40,12 @@ typedef struct bench {
 
 /* Times all contestants in turn, round after round, and stores medians. */
 void bench_time(const bench *b, bench_line *line);
-/* GB/s of reading `bytes` over and over, and GFLOP/s of f32 fma, on `threads` threads. */
-double machine_bandwidth(double bytes, int threads);
+/* Plain reads of a buffer: its size and how often a turn reads it follow from `bytes`. A turn gives GB/s. */
+typedef struct reader reader;
+reader *machine_reader(double bytes, int threads);
+double machine_read(reader *r);
+void machine_reader_free(reader *r);
+/* GFLOP/s of f32 fma on `threads` threads. */
 double machine_peak(int threads);
 
 /* Runs the lines of every op, or of b->only. */

@@ -78,7 +78,6 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     }
     line->flops = 2.0 * (double)(m * p->k * p->n);
     line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
-    line->bandwidth = machine_bandwidth(line->bytes, b->threads);
     bench_time(b, line);
     if (m == 1) *one_row = line->all[0].seconds;
     line->one_row = *one_row;
@@ -149,7 +148,6 @@ static void attention_line(bench *b, int64_t queries, int64_t group, int64_t key
     }
     line->flops = 4.0 * (double)(queries * group * keys * DEPTH);
     line->bytes = 4.0 * (double)(keys * DEPTH);
-    line->bandwidth = machine_bandwidth(line->bytes, b->threads);
     bench_time(b, line);
     ggml_op_free(g.op);
     tensor_free(&q);
@@ -184,7 +182,6 @@ void bench_rows(bench *b)
         ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
         bench_join(line, "samebits", run_ours, &mine);
         line->bytes = (double)(rows * n) * sizeof(float);
-        line->bandwidth = machine_bandwidth(line->bytes, b->threads);
         bench_time(b, line);
         problem_free(&p);
         tensor_free(&x);

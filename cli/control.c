@@ -60,7 +60,7 @@ int verify_controls(const verify *v, const stock *list, int libraries, control *
     int count = 0;
     *controls = cli_alloc((size_t)(2 * libraries + 1) * sizeof **controls);
     for (int i = 0; i < libraries; i++) {
-        if (!v->json) progress("control: %s", list[i].name);
+        if (!v->json) progress(i, libraries, "control: %s", list[i].name);
         if (list[i].set_threads) list[i].set_threads(&list[i], 1);
         (*controls)[count++] = try_batch(&list[i], &in);
         if (list[i].set_threads) (*controls)[count++] = try_threads(&list[i], &in);

@@ -75,7 +75,7 @@ int verify_faults(const verify *v, int *caught)
     *caught = 0;
     for (size_t i = 0; i < CLI_COUNT(faults); i++) {
         const fault *f = &faults[i];
-        if (!v->json) progress("self-test: %s", f->what);
+        if (!v->json) progress((int)i, (int)CLI_COUNT(faults), "self-test: %s", f->what);
         const result with = try_fault(v, f, f->id), without = try_fault(v, f, FAULT_NONE);
         const int64_t seen = with.checks[f->seen_by].differing;
         const int good = seen > 0 && result_differing(&without) == 0;

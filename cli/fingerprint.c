@@ -80,7 +80,7 @@ static int compute(samebits_cpu cpu, line *lines)
     int count = 0;
     for (int i = 0; i < op_count; i++) {
         if (!op_present(&ops[i])) continue;
-        progress("fingerprint: %s %s", ops[i].name, ops[i].form);
+        progress(i, op_count, "fingerprint: %s %s", ops[i].name, ops[i].form);
         lines[count++] = (line){ops[i].name,
                                 ops[i].form,
                                 samebits_order_name(ops[i].order),
@@ -89,7 +89,7 @@ static int compute(samebits_cpu cpu, line *lines)
                                 0};
     }
     for (int i = 0; i < attention_form_count; i++) {
-        progress("fingerprint: attention %s", attention_forms[i].form);
+        progress(i, attention_form_count, "fingerprint: attention %s", attention_forms[i].form);
         lines[count++] = (line){"attention",
                                 attention_forms[i].form,
                                 samebits_order_name(SAMEBITS_ORDER_PORTABLE_1),

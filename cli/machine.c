@@ -51,22 +51,35 @@ static double run_shares(void *(*body)(void *), share *shares, int threads)
     return cli_seconds() - start;
 }
 
-double machine_bandwidth(double bytes, int threads)
+struct reader {
+    words *data;
+    share *shares;
+    int threads;
+    double bytes; /* a turn */
+};
+
+reader *machine_reader(double bytes, int threads)
 {
     const size_t count = (size_t)CLI_MAX(bytes, 65536.0) / sizeof(words) / (size_t)threads / 4 * 4;
-    words *data = cli_alloc(count * (size_t)threads * sizeof *data);
-    share *shares = cli_alloc((size_t)threads * sizeof *shares);
+    const size_t all = count * (size_t)threads;
     const int rounds = (int)CLI_MAX(1.0, 64e6 / bytes);
-    for (size_t i = 0; i < count * (size_t)threads; i++) data[i] = (words){(int64_t)i, 1, 2, 3};
-    for (int i = 0; i < threads; i++) shares[i] = (share){data + (size_t)i * count, count, rounds, 0, 0};
-    double best = 1e30;
-    for (int i = 0; i < 9; i++) {
-        const double seconds = run_shares(read_share, shares, threads);
-        best = CLI_MIN(best, seconds);
-    }
-    free(shares);
-    free(data);
-    return (double)(count * (size_t)threads * sizeof(words)) * rounds / best * 1e-9;
+    reader *r = cli_alloc(sizeof *r);
+    r->threads = threads;
+    r->bytes = (double)(all * sizeof(words)) * rounds;
+    r->data = cli_alloc(all * sizeof *r->data);
+    r->shares = cli_alloc((size_t)threads * sizeof *r->shares);
+    for (size_t i = 0; i < all; i++) r->data[i] = (words){(int64_t)i, 1, 2, 3};
+    for (int i = 0; i < threads; i++) r->shares[i] = (share){r->data + (size_t)i * count, count, rounds, 0, 0};
+    return r;
+}
+
+double machine_read(reader *r) { return r->bytes / run_shares(read_share, r->shares, r->threads) * 1e-9; }
+
+void machine_reader_free(reader *r)
+{
+    free(r->data);
+    free(r->shares);
+    free(r);
 }
 
 enum { PEAK_STEPS = 20000000, PEAK_CHAINS = 12 };

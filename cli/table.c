@@ -56,12 +56,13 @@ void table_end(table *t, FILE *out)
 
 static int shown;
 
-void progress(const char *format, ...)
+void progress(int done, int all, const char *format, ...)
 {
     if (!isatty(STDERR_FILENO)) return;
     va_list args;
     va_start(args, format);
     fputs("\r\033[K", stderr);
+    if (all) fprintf(stderr, "[%-20.*s] ", 20 * CLI_MIN(done, all) / all, "####################");
     vfprintf(stderr, format, args);
     fflush(stderr);
     va_end(args);

@@ -18,8 +18,8 @@ void table_cell(table *t, const char *format, ...) CLI_PRINTF(2);
 /* Prints and frees. */
 void table_end(table *t, FILE *out);
 
-/* A progress line on stderr, if that is a terminal; otherwise nothing. */
-void progress(const char *format, ...) CLI_PRINTF(1);
+/* A bar of `done` of `all` and a line on stderr, if that is a terminal; otherwise nothing. No bar if all is 0. */
+void progress(int done, int all, const char *format, ...) CLI_PRINTF(3);
 /* Removes the line. */
 void progress_end(void);
 

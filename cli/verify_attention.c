@@ -374,7 +374,9 @@ void verify_attention(const verify *v, int form, result *r)
     for (int i = 0; i < count; i++) {
         const uint64_t seed = rng_next(&random);
         if (!v->full && !v->small && (i + form) % 2) continue;
-        if (!v->json && !v->small) progress("attention %s: %lld keys", attention_forms[form].form, (long long)keys[i]);
+        if (!v->json && !v->small)
+            progress(op_count + form, op_count + attention_form_count, "attention %s: %lld keys",
+                     attention_forms[form].form, (long long)keys[i]);
         check_sequence(v, &attention_forms[form], v->small ? few[i] : keys[i], seed, r);
     }
     progress_end();

@@ -2,6 +2,7 @@
 #include <fenv.h>
 #include <stdlib.h>
 
+#include "attention.h"
 #include "table.h"
 #include "verify.h"
 
@@ -324,7 +325,8 @@ void verify_rows(const verify *v, const op *o, result *r)
         if (!v->full && !v->small && (i + (int)(o - ops)) % 3) continue;
         if (!v->full && !v->small && s.m * s.k * s.n > 1 << 20) continue;
         if (!v->json && !v->small)
-            progress("%s %s: M=%lld K=%lld N=%lld", o->name, o->form, (long long)s.m, (long long)s.k, (long long)s.n);
+            progress((int)(o - ops), op_count + attention_form_count, "%s %s: M=%lld K=%lld N=%lld", o->name, o->form,
+                     (long long)s.m, (long long)s.k, (long long)s.n);
         check_shape(v, o, s, seed, r);
     }
     progress_end();
