@@ -11,16 +11,22 @@ build() {
     quietly "build $preset" cmake --build "$BUILD/$preset" -j "$JOBS"
 }
 
+# A release folder that is new comes without the tests; `./dev test` switches them on.
+configure_release() {
+    [[ -f $RELEASE/Makefile ]] || quietly "configure release" cmake --preset release -DBUILD_TESTING=OFF
+}
+
 # The library and the command alone: what the first result needs.
 build_core() {
-    [[ -f $RELEASE/Makefile ]] || quietly "configure release" cmake --preset release
+    configure_release
     quietly "build samebits" cmake --build "$RELEASE" -j "$JOBS" --target samebits samebits_cli
 }
 
-# Everything of the release, with the plugin against llama.cpp's headers.
+# Everything of the release, with the plugin against llama.cpp's headers. Takes further options of cmake.
 build_release() {
     need_llama_source
-    build release -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include;$LLAMA_SOURCE/ggml/src"
+    configure_release
+    build release "$@" -DSAMEBITS_GGML_INCLUDE="$LLAMA_SOURCE/ggml/include;$LLAMA_SOURCE/ggml/src"
 }
 
 # The plugin for hosts of backend API 2, from before August 2026: headers of one such llama.cpp, and a ggml to load it.

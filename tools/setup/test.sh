@@ -65,7 +65,7 @@ junit_counts() {
 has_avx512() { grep -q -w avx512vl /proc/cpuinfo; }
 
 test_kernels() {
-    if step "build: release" build_release; then suite release; fi
+    if step "build: release" build_release -DBUILD_TESTING=ON; then suite release; fi
     if has_avx512; then
         step "build: AVX-512 emulated" skip "this machine has AVX-512, and the release suite ran its rows" || true
     elif step "build: AVX-512 emulated" build emu512; then
