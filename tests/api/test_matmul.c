@@ -245,6 +245,13 @@ static void test_special_rows(void **state)
 static void test_huge_views(void **state)
 {
     (void)state;
+    test_memory memory;
+    samebits_options options;
+    samebits_context *context;
+    test_memory_init(&memory);
+    samebits_options_default(&options);
+    options.allocator = test_memory_allocator(&memory);
+    assert_ok(samebits_create(&context, &options));
     const int64_t huge = (int64_t)1 << 60;
     test_tensor *one = TENSOR(TEST_F32, 1, 1), *out = TENSOR(TEST_F32, 1, 1), *wide = TENSOR(TEST_F32, 1, 16);
     int64_t zero[2] = {0, 0}, row[2] = {1, huge}, column[2] = {huge, 1}, block[2] = {huge, 16};
@@ -253,21 +260,22 @@ static void test_huge_views(void **state)
     b.shape = column;
     a.strides = b.strides = zero;
     test_save(out);
-    const samebits_status status = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
+    const samebits_status status = samebits_matmul(context, &a, &b, NULL, &out->dl);
     assert_true(status == SAMEBITS_ERR_MEMORY || status == SAMEBITS_ERR_OVERFLOW);
     assert_true(test_unchanged(out));
     b.shape = block;
     test_save(wide);
-    const samebits_status wider = samebits_matmul(api_context, &a, &b, NULL, &wide->dl);
+    const samebits_status wider = samebits_matmul(context, &a, &b, NULL, &wide->dl);
     assert_true(wider == SAMEBITS_ERR_MEMORY || wider == SAMEBITS_ERR_OVERFLOW);
     assert_true(test_unchanged(wide));
     for (int shift = 46; shift < 63; shift++) { /* below, a system that overcommits may grant the memory */
         row[1] = column[0] = (int64_t)1 << shift;
         b.shape = column;
-        const samebits_status s = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
+        const samebits_status s = samebits_matmul(context, &a, &b, NULL, &out->dl);
         assert_true(s == SAMEBITS_ERR_MEMORY || s == SAMEBITS_ERR_OVERFLOW);
     }
     assert_true(test_unchanged(out));
+    samebits_destroy(&context);
 }
 
 /* Slices of one buffer that share no element do not overlap. */

@@ -20,7 +20,7 @@ static void *take(void *user, size_t size, size_t alignment)
         m->faults++;
         return NULL;
     }
-    if (size > PTRDIFF_MAX - 2 * HEAD) return NULL;
+    if (size >> 40) return NULL; /* what no machine has; sanitizers end the process when malloc is asked for it */
     unsigned char *base = aligned_alloc(HEAD, (HEAD + size + HEAD - 1) / HEAD * HEAD);
     if (!base) return NULL;
     memcpy(base, &size, sizeof size);
@@ -40,7 +40,4 @@ static void give(void *user, void *ptr, size_t size)
     free(base);
 }
 
-samebits_allocator test_memory_allocator(test_memory *memory)
-{
-    return (samebits_allocator){take, give, memory};
-}
+samebits_allocator test_memory_allocator(test_memory *memory) { return (samebits_allocator){take, give, memory}; }
