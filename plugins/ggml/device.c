@@ -281,7 +281,4 @@ static bool start(const void *caller)
 __attribute__((visibility("default"))) ggml_backend_reg_t ggml_backend_init(void);
 
 /* The one exported symbol. NULL, with a line that says why, when the plugin cannot work here. */
-ggml_backend_reg_t ggml_backend_init(void)
-{
-    return start(__builtin_return_address(0)) ? &registration : NULL;
-}
+ggml_backend_reg_t ggml_backend_init(void) { return start(__builtin_return_address(0)) ? &registration : NULL; }

@@ -24,9 +24,6 @@ SB_INLINE void sb_set_element(samebits_format format, void *p, int64_t i, float 
     }
 }
 
-SB_INLINE int sb_element_size(samebits_format format)
-{
-    return format == SAMEBITS_FORMAT_F32 ? 4 : 2;
-}
+SB_INLINE int sb_element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
 
 #endif

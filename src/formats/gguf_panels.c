@@ -68,8 +68,7 @@ static void read_256(const uint8_t *low, const uint8_t *high, uint8_t *q)
 static void write_256(const uint8_t *q, uint8_t *low, uint8_t *high)
 {
     for (int g = 0; g < 4; g++)
-        for (int i = 0; i < 32; i++)
-            low[g * 32 + i] = (uint8_t)((q[g * 64 + i] & 15) | (q[g * 64 + 32 + i] & 15) << 4);
+        for (int i = 0; i < 32; i++) low[g * 32 + i] = (uint8_t)((q[g * 64 + i] & 15) | (q[g * 64 + 32 + i] & 15) << 4);
     for (int i = 0; high && i < 32; i++) {
         high[i] = 0;
         for (int s = 0; s < 8; s++) high[i] |= (uint8_t)((q[s * 32 + i] >> 4 & 1) << s);
@@ -116,9 +115,7 @@ static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *
         break;
     case SAMEBITS_FORMAT_Q4_K: read_256(p + 16, NULL, b->q); break;
     case SAMEBITS_FORMAT_Q5_K: read_256(p + 48, p + 16, b->q); break;
-    default:
-        memcpy(b->scale, p + 192, 16);
-        read_q6(p, p + 128, b->q);
+    default: memcpy(b->scale, p + 192, 16); read_q6(p, p + 128, b->q);
     }
 }
 
@@ -138,9 +135,7 @@ static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t 
         break;
     case SAMEBITS_FORMAT_Q4_K: write_256(b->q, p + 16, NULL); break;
     case SAMEBITS_FORMAT_Q5_K: write_256(b->q, p + 48, p + 16); break;
-    default:
-        memcpy(p + 192, b->scale, 16);
-        write_q6(b->q, p, p + 128);
+    default: memcpy(p + 192, b->scale, 16); write_q6(b->q, p, p + 128);
     }
 }
 
@@ -189,7 +184,8 @@ static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k,
     const int steps = sb_gguf_steps(format);
     uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     uint8_t *scales = panel + k / SB_STEP * sb_gguf_step_bytes(format) + index * sb_gguf_scale_bytes(format);
-    for (int s = 0; s < steps; s++) put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
+    for (int s = 0; s < steps; s++)
+        put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
     memcpy(scales + 2 * column, &b->d, 2);
     scales += 2 * SB_PANEL;
     if (!sb_gguf_is_k(format)) return;
@@ -208,7 +204,8 @@ void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_
     const int steps = sb_gguf_steps(format);
     const uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     const uint8_t *scales = sb_gguf_scales(format, panel, k) + index * sb_gguf_scale_bytes(format);
-    for (int s = 0; s < steps; s++) get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
+    for (int s = 0; s < steps; s++)
+        get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
     memcpy(&b->d, scales + 2 * column, 2);
     scales += 2 * SB_PANEL;
     if (!sb_gguf_is_k(format)) return;

@@ -36,7 +36,8 @@ void sb_mask_seen(const sb_mask_row *row, const int32_t *key, int64_t first, int
 SB_INLINE float widen_f16(uint16_t h)
 {
     const int32_t magnitude = (h & 0x7FFF) << 13, special = -(magnitude >= 31 << 23);
-    const uint32_t finite = sb_bits(sb_float((uint32_t)magnitude) * 0x1p112f), other = (uint32_t)magnitude | 0x7F800000u;
+    const uint32_t finite = sb_bits(sb_float((uint32_t)magnitude) * 0x1p112f),
+                   other = (uint32_t)magnitude | 0x7F800000u;
     return sb_float((finite ^ ((finite ^ other) & (uint32_t)special)) | (uint32_t)(h & 0x8000) << 16);
 }
 

@@ -8,21 +8,21 @@
 /* What a part keeps between the steps, and its scratch memory. */
 typedef struct {
     int64_t rows, keys;
-    float *q;                           /* [rows][k_width] */
-    int32_t *key;                       /* [keys]: memory row */
-    int32_t *position;                  /* [keys]: list position; key itself without a key_index */
-    int run;                            /* the keys are consecutive rows */
-    uint16_t *seen;                     /* [keys] */
-    float *score, *bias, *largest;      /* [rows][padded], [padded], [padded] */
-    float *max, *top;                   /* [rows] of this part */
-    int32_t *bad;                       /* [rows] */
-    float *row_max;                     /* [rows], of all parts */
-    int *grid;                          /* [rows] */
-    int64_t *total;                     /* [rows] */
-    int64_t *kept;                      /* [1]: keys, for the next step */
-    int64_t *high, *low;                /* [rows][sum_stride] */
+    float *q;                      /* [rows][k_width] */
+    int32_t *key;                  /* [keys]: memory row */
+    int32_t *position;             /* [keys]: list position; key itself without a key_index */
+    int run;                       /* the keys are consecutive rows */
+    uint16_t *seen;                /* [keys] */
+    float *score, *bias, *largest; /* [rows][padded], [padded], [padded] */
+    float *max, *top;              /* [rows] of this part */
+    int32_t *bad;                  /* [rows] */
+    float *row_max;                /* [rows], of all parts */
+    int *grid;                     /* [rows] */
+    int64_t *total;                /* [rows] */
+    int64_t *kept;                 /* [1]: keys, for the next step */
+    int64_t *high, *low;           /* [rows][sum_stride] */
     uint8_t *poison;
-    float *out;                         /* [v_width] */
+    float *out; /* [v_width] */
     void *scratch;
 } slot;
 
@@ -170,7 +170,8 @@ static void widen_q(const plan *p, const group *g, slot *s)
 {
     const sb_view *q = &p->a->q;
     for (int64_t r = 0; r < g->rows; r++) {
-        const int64_t offset = g->batch * q->stride[0] + head_of(p, g, r) * q->stride[1] + query_of(p, g, r) * q->stride[2];
+        const int64_t offset =
+            g->batch * q->stride[0] + head_of(p, g, r) * q->stride[1] + query_of(p, g, r) * q->stride[2];
         float *out = s->q + r * p->a->k_width;
         if (q->dtype == SB_F32 && q->stride[3] == 1)
             memcpy(out, (const float *)(const void *)q->data + offset, (size_t)p->a->k_width * sizeof *out);
@@ -183,20 +184,32 @@ static sb_kv kv_of(const sb_view *view, samebits_format format, int64_t width, c
 {
     const int64_t size = sb_dtype_size(view->dtype), batch = view->shape[0] == 1 ? 0 : g->batch;
     return (sb_kv){.data = view->data + (batch * view->stride[0] + g->kv_head * view->stride[1]) * size,
-                   .format = format, .row_stride = view->stride[2] * size, .col_stride = view->stride[3] * size,
+                   .format = format,
+                   .row_stride = view->stride[2] * size,
+                   .col_stride = view->stride[3] * size,
                    .width = width};
 }
 
 static sb_attention_part part_of(const plan *p, const group *g, const slot *s)
 {
     const sb_attention *a = p->a;
-    return (sb_attention_part){
-        .rows = g->rows, .keys = s->keys,
-        .k = kv_of(&a->k, a->k_format, a->k_width, g), .v = kv_of(&a->v, a->v_format, a->v_width, g),
-        .q = s->q, .key = s->key, .score = s->score, .score_stride = sb_round_up(p->part_keys, SB_ATTENTION_PAD),
-        .largest = sb_value_is_fixed(a->v_format) ? NULL : s->largest, .max = s->row_max, .grid = s->grid,
-        .total = s->total, .high = s->high, .low = s->low, .sum_stride = p->sum_stride, .poison = s->poison,
-        .scratch = s->scratch};
+    return (sb_attention_part){.rows = g->rows,
+                               .keys = s->keys,
+                               .k = kv_of(&a->k, a->k_format, a->k_width, g),
+                               .v = kv_of(&a->v, a->v_format, a->v_width, g),
+                               .q = s->q,
+                               .key = s->key,
+                               .score = s->score,
+                               .score_stride = sb_round_up(p->part_keys, SB_ATTENTION_PAD),
+                               .largest = sb_value_is_fixed(a->v_format) ? NULL : s->largest,
+                               .max = s->row_max,
+                               .grid = s->grid,
+                               .total = s->total,
+                               .high = s->high,
+                               .low = s->low,
+                               .sum_stride = p->sum_stride,
+                               .poison = s->poison,
+                               .scratch = s->scratch};
 }
 
 /* How many of the list's keys lie before a list position. */
@@ -228,9 +241,14 @@ static void score_part(const plan *p, const group *g, int64_t index, slot *s)
             const sb_mask_row row = mask_row(p, g, r);
             sb_mask_bias(&row, s->key, s->run, s->keys, s->bias);
         }
-        sb_attention_line line = {.keys = s->keys, .score = s->score + r * part.score_stride,
-                                  .bias = a->has_mask ? s->bias : NULL, .scale = a->scale, .softcap = a->softcap,
-                                  .slope = 1.0f, .largest = part.largest, .max = -INFINITY};
+        sb_attention_line line = {.keys = s->keys,
+                                  .score = s->score + r * part.score_stride,
+                                  .bias = a->has_mask ? s->bias : NULL,
+                                  .scale = a->scale,
+                                  .softcap = a->softcap,
+                                  .slope = 1.0f,
+                                  .largest = part.largest,
+                                  .max = -INFINITY};
         if (a->has_slopes) line.slope = sb_load(&a->slopes, head_of(p, g, r) * a->slopes.stride[0]);
         int64_t first, last;
         visible_range(a, length, query_of(p, g, r), &first, &last);
@@ -276,7 +294,8 @@ static void sum_part(const plan *p, const group *g, const slot *slots, int64_t p
 static void store_row(const plan *p, const group *g, int64_t r, const float *row)
 {
     const sb_view *out = &p->a->out;
-    const int64_t offset = g->batch * out->stride[0] + head_of(p, g, r) * out->stride[1] + query_of(p, g, r) * out->stride[2];
+    const int64_t offset =
+        g->batch * out->stride[0] + head_of(p, g, r) * out->stride[1] + query_of(p, g, r) * out->stride[2];
     if (out->dtype == SB_F32 && out->stride[3] == 1) /* NaN is canonical already */
         memcpy((float *)(void *)out->data + offset, row, (size_t)p->a->v_width * sizeof *row);
     else
@@ -302,8 +321,13 @@ static void finish_group(const plan *p, const group *g, slot *slots, int64_t par
         const int good = row_max(p, g, slots, parts, r, &max, &top);
         if (a->has_sinks && max > -INFINITY)
             s->total[r] += sb_exp_weight(sb_load(&a->sinks, head_of(p, g, r) * a->sinks.stride[0]) - max);
-        const sb_attention_sums sums = {.high = s->high + first, .low = s->low + first, .poison = s->poison + first,
-                                        .total = s->total[r], .width = a->v_width, .grid = s->grid[r], .out = s->out};
+        const sb_attention_sums sums = {.high = s->high + first,
+                                        .low = s->low + first,
+                                        .poison = s->poison + first,
+                                        .total = s->total[r],
+                                        .width = a->v_width,
+                                        .grid = s->grid[r],
+                                        .out = s->out};
         if (good)
             p->row->finish(&sums);
         else
@@ -329,8 +353,7 @@ enum { MAX_PARTS = 64, MIN_PART_KEYS = 64, MIN_PART_PRODUCTS = 100000 };
 /* The slots of a group's parts as they were left by the last step. */
 static void group_slots(const plan *p, int64_t index, slot slots[MAX_PARTS])
 {
-    for (int64_t i = 0; i < p->parts; i++)
-        cut_slot(p, p->memory + (index * p->parts + i) * p->slot_size, &slots[i]);
+    for (int64_t i = 0; i < p->parts; i++) cut_slot(p, p->memory + (index * p->parts + i) * p->slot_size, &slots[i]);
 }
 
 static void score_task(void *arg, int64_t index, int worker)
@@ -378,7 +401,8 @@ enum { SCORE_BYTES = 8 << 20 /* of a tile's scores, so that they stay near the c
 static void plan_tiles(plan *p)
 {
     const sb_attention *a = p->a;
-    const int64_t all = a->queries * p->heads_per_kv, keys = SB_MAX(1, longest_list(a)), workers = p->context->options.threads;
+    const int64_t all = a->queries * p->heads_per_kv, keys = SB_MAX(1, longest_list(a)),
+                  workers = p->context->options.threads;
     int64_t most = SB_MAX(1, SB_MIN(SB_ATTENTION_ROWS, SCORE_BYTES / 4 / keys));
     if (most > p->heads_per_kv) most -= most % p->heads_per_kv; /* whole queries, which share a row of the mask */
     p->tile_rows = SB_MIN(all, most);
@@ -393,7 +417,8 @@ static void plan_tiles(plan *p)
 
 samebits_status sb_attention_run(const samebits_context *context, const sb_attention *a)
 {
-    plan p = {.context = context, .a = a, .row = sb_attention_select(context->cpu), .heads_per_kv = a->heads / a->kv_heads};
+    plan p = {
+        .context = context, .a = a, .row = sb_attention_select(context->cpu), .heads_per_kv = a->heads / a->kv_heads};
     plan_tiles(&p);
     slot unused;
     p.slot_size = cut_slot(&p, NULL, &unused);

@@ -42,10 +42,7 @@ samebits_status sb_check_columns(const DLTensor *tensor, const char *name, const
     return sb_check_overlap(out, view, name, 0);
 }
 
-static int is_contiguous(const sb_view *v)
-{
-    return v->stride[v->ndim - 1] == 1 || v->shape[v->ndim - 1] == 1;
-}
+static int is_contiguous(const sb_view *v) { return v->stride[v->ndim - 1] == 1 || v->shape[v->ndim - 1] == 1; }
 
 /* Copies n elements of 2 or 4 bytes between strides. */
 static void copy(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, int size)
@@ -69,10 +66,7 @@ const void *sb_row_in(const sb_view *v, int64_t index, void *buffer)
     return buffer;
 }
 
-void *sb_row_out(const sb_view *v, int64_t index, void *buffer)
-{
-    return is_contiguous(v) ? row_at(v, index) : buffer;
-}
+void *sb_row_out(const sb_view *v, int64_t index, void *buffer) { return is_contiguous(v) ? row_at(v, index) : buffer; }
 
 void sb_row_put(const sb_view *v, int64_t index, const void *buffer)
 {
@@ -99,7 +93,4 @@ int sb_rows_are_even(const sb_view *v, int64_t *stride)
 
 enum { TASK_ELEMENTS = 16384 };
 
-int64_t sb_rows_a_task(int64_t n)
-{
-    return SB_MAX(1, TASK_ELEMENTS / n);
-}
+int64_t sb_rows_a_task(int64_t n) { return SB_MAX(1, TASK_ELEMENTS / n); }

@@ -15,22 +15,13 @@ SB_INLINE float sb_gate(float x, float y)
     return n / (1.0f + e);
 }
 
-SB_INLINE float sb_sigmoid(float x)
-{
-    return sb_gate(1.0f, x);
-}
-SB_INLINE float sb_silu(float x)
-{
-    return sb_gate(x, x);
-}
+SB_INLINE float sb_sigmoid(float x) { return sb_gate(1.0f, x); }
+SB_INLINE float sb_silu(float x) { return sb_gate(x, x); }
 
 /* x * sigmoid(2u), u = sqrt(2 / pi) * (x + 0.044715 x^3): the tanh form, as 1 + tanh(u) = 2 * sigmoid(2u). */
 #define SB_GELU_TANH_C1 0x1.988454p+0f /* 0x3FCC422A: 2 * sqrt(2 / pi) */
 #define SB_GELU_TANH_C3 0x1.2444f2p-4f /* 0x3D922279: C1 * 0.044715 */
-SB_INLINE float sb_gelu_tanh(float x)
-{
-    return sb_gate(x, x * fmaf(x * x, SB_GELU_TANH_C3, SB_GELU_TANH_C1));
-}
+SB_INLINE float sb_gelu_tanh(float x) { return sb_gate(x, x * fmaf(x * x, SB_GELU_TANH_C3, SB_GELU_TANH_C1)); }
 
 /* x / 2 * (1 + erf(x / sqrt(2))); gelu(-Inf) = +0. */
 #define SB_SQRT_HALF 0x1.6a09e6p-1f /* 0x3F3504F3 */

@@ -13,14 +13,8 @@ SB_INLINE vf v_gate(vf x, vf y)
     return vf_div(n, vf_add(vf_set1(1.0f), e));
 }
 
-SB_INLINE vf v_sigmoid(vf x)
-{
-    return v_gate(vf_set1(1.0f), x);
-}
-SB_INLINE vf v_silu(vf x)
-{
-    return v_gate(x, x);
-}
+SB_INLINE vf v_sigmoid(vf x) { return v_gate(vf_set1(1.0f), x); }
+SB_INLINE vf v_silu(vf x) { return v_gate(x, x); }
 
 SB_INLINE vf v_gelu_tanh(vf x)
 {

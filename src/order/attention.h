@@ -7,10 +7,7 @@
 #include "order/exp.h"
 
 /* f16 values, and those of Q8_0, are integers once multiplied by 2^24; the others need a grid of the row. */
-SB_INLINE int sb_value_is_fixed(samebits_format f)
-{
-    return f == SAMEBITS_FORMAT_F16 || f == SAMEBITS_FORMAT_Q8_0;
-}
+SB_INLINE int sb_value_is_fixed(samebits_format f) { return f == SAMEBITS_FORMAT_F16 || f == SAMEBITS_FORMAT_Q8_0; }
 
 enum { SB_VALUE_FIXED_GRID = 24 };
 
@@ -31,9 +28,6 @@ SB_INLINE double sb_exp2i(int g)
     return d;
 }
 
-SB_INLINE int sb_is_finite(float f)
-{
-    return (sb_bits(f) & 0x7F800000u) != 0x7F800000u;
-}
+SB_INLINE int sb_is_finite(float f) { return (sb_bits(f) & 0x7F800000u) != 0x7F800000u; }
 
 #endif

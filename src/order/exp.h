@@ -57,9 +57,6 @@ SB_INLINE float sb_exp(float x)
 
 /* The weight of a key or an entry in an exact softmax: RNE(exp(x) * 2^30) for x <= 0, an integer in
  * 0 .. 2^30 (spec/order.md, section exact sums). NaN gives no meaning; callers exclude it. */
-SB_INLINE int32_t sb_exp_weight(float x)
-{
-    return (int32_t)lrintf(sb_exp(x) * 0x1p30f);
-}
+SB_INLINE int32_t sb_exp_weight(float x) { return (int32_t)lrintf(sb_exp(x) * 0x1p30f); }
 
 #endif

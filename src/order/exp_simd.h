@@ -24,10 +24,7 @@ SB_INLINE vf v_exp_q(vf r)
 }
 
 /* 2^n from the bits of MAGIC + n, for n in -126 .. 127. */
-SB_INLINE vf v_two_n(vi shifted_bits)
-{
-    return vi_as_f(vi_add(vi_shl(shifted_bits, 23), vi_set1(0x3F800000)));
-}
+SB_INLINE vf v_two_n(vi shifted_bits) { return vi_as_f(vi_add(vi_shl(shifted_bits, 23), vi_set1(0x3F800000))); }
 
 SB_INLINE vf v_exp(vf x)
 {

@@ -6,14 +6,8 @@
 
 #include "order/exp.h"
 
-SB_INLINE float sb_abs(float x)
-{
-    return sb_float(sb_bits(x) & 0x7FFFFFFFu);
-}
-SB_INLINE float sb_with_sign(float x, float sign)
-{
-    return sb_float(sb_bits(x) | (sb_bits(sign) & 0x80000000u));
-}
+SB_INLINE float sb_abs(float x) { return sb_float(sb_bits(x) & 0x7FFFFFFFu); }
+SB_INLINE float sb_with_sign(float x, float sign) { return sb_float(sb_bits(x) | (sb_bits(sign) & 0x80000000u)); }
 
 /* tanh(x) = x + x^3 * P(x^2) below the limit (minimax, relative error 2^-29.7), 1 - 2 / (exp(2x) + 1) above. */
 #define SB_TANH_LIMIT 0.9f             /* 0x3F666666 */

@@ -5,18 +5,9 @@
 #include "order/exp_simd.h"
 #include "order/functions.h"
 
-SB_INLINE vi v_sign(vf x)
-{
-    return vi_and(vf_bits(x), vi_set1(INT32_MIN));
-}
-SB_INLINE vf v_abs(vf x)
-{
-    return vi_as_f(vi_and(vf_bits(x), vi_set1(INT32_MAX)));
-}
-SB_INLINE vf v_with_sign(vf x, vf sign)
-{
-    return vi_as_f(vi_or(vf_bits(x), v_sign(sign)));
-}
+SB_INLINE vi v_sign(vf x) { return vi_and(vf_bits(x), vi_set1(INT32_MIN)); }
+SB_INLINE vf v_abs(vf x) { return vi_as_f(vi_and(vf_bits(x), vi_set1(INT32_MAX))); }
+SB_INLINE vf v_with_sign(vf x, vf sign) { return vi_as_f(vi_or(vf_bits(x), v_sign(sign))); }
 
 SB_INLINE vf v_tanh(vf x)
 {

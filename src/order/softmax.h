@@ -13,15 +13,9 @@ SB_INLINE float sb_softmax_score(float x, float scale, float slope, float mask)
 }
 
 /* RNE(e * 2^30) for e = exp(s - max), 0 <= e <= 1: what an entry adds to the denominator. */
-SB_INLINE int32_t sb_softmax_weight(float e)
-{
-    return (int32_t)lrintf(e * 0x1p30f);
-}
+SB_INLINE int32_t sb_softmax_weight(float e) { return (int32_t)lrintf(e * 0x1p30f); }
 
 /* The f32 denominator of a sum of weights; the product is exact. */
-SB_INLINE float sb_softmax_denominator(int64_t total)
-{
-    return (float)total * 0x1p-30f;
-}
+SB_INLINE float sb_softmax_denominator(int64_t total) { return (float)total * 0x1p-30f; }
 
 #endif

@@ -10,18 +10,9 @@
 #include "base/fpenv.h"
 #include "order/activation.h"
 
-static double exact_sigmoid(double x)
-{
-    return 1.0 / (1.0 + exp(-x));
-}
-static double exact_silu(double x)
-{
-    return isinf(x) && x < 0 ? -0.0 : x / (1.0 + exp(-x));
-}
-static double exact_gelu(double x)
-{
-    return isinf(x) && x < 0 ? 0.0 : x * 0.5 * erfc(-x * 0.70710678118654752440);
-}
+static double exact_sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
+static double exact_silu(double x) { return isinf(x) && x < 0 ? -0.0 : x / (1.0 + exp(-x)); }
+static double exact_gelu(double x) { return isinf(x) && x < 0 ? 0.0 : x * 0.5 * erfc(-x * 0.70710678118654752440); }
 static double exact_gelu_tanh(double x)
 {
     const double u = 1.5957691216057307117597842397375 * (x + 0.044715 * x * x * x);
@@ -36,38 +27,14 @@ typedef struct {
     double limit, floor, relative;
 } function;
 
-static float scalar_exp(float x)
-{
-    return sb_exp(x);
-}
-static float scalar_tanh(float x)
-{
-    return sb_tanh(x);
-}
-static float scalar_erf(float x)
-{
-    return sb_erf(x);
-}
-static float scalar_log(float x)
-{
-    return sb_log(x);
-}
-static float scalar_sigmoid(float x)
-{
-    return sb_sigmoid(x);
-}
-static float scalar_silu(float x)
-{
-    return sb_silu(x);
-}
-static float scalar_gelu(float x)
-{
-    return sb_gelu(x);
-}
-static float scalar_gelu_tanh(float x)
-{
-    return sb_gelu_tanh(x);
-}
+static float scalar_exp(float x) { return sb_exp(x); }
+static float scalar_tanh(float x) { return sb_tanh(x); }
+static float scalar_erf(float x) { return sb_erf(x); }
+static float scalar_log(float x) { return sb_log(x); }
+static float scalar_sigmoid(float x) { return sb_sigmoid(x); }
+static float scalar_silu(float x) { return sb_silu(x); }
+static float scalar_gelu(float x) { return sb_gelu(x); }
+static float scalar_gelu_tanh(float x) { return sb_gelu_tanh(x); }
 
 static const function functions[MATH_COUNT] = {
     [MATH_exp] = {"exp", scalar_exp, exp, 1.0, 0, 0},

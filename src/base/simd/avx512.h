@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-#define SB_VL 16
+#define SB_VL        16
 #define SB_ISA(name) name##_avx512
 
 typedef __m512 vf;

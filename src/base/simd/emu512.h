@@ -6,7 +6,7 @@
 
 #include "base/base.h"
 
-#define SB_VL 16
+#define SB_VL        16
 #define SB_ISA(name) name##_avx512
 
 typedef float vf __attribute__((vector_size(64)));
@@ -21,8 +21,8 @@ typedef union {
 } v_halves;
 
 /* Applies an AVX2 intrinsic to both halves. */
-#define V_UNARY(type, half, expression)                          \
-    v_halves x = {.type = a}, r;                                 \
+#define V_UNARY(type, half, expression)                                                                                \
+    v_halves x = {.type = a}, r;                                                                                       \
     for (int h = 0; h < 2; h++) r.half[h] = expression(x.half[h])
 
 SB_INLINE vf vf_set1(float x) { return (vf){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}; }
@@ -106,7 +106,8 @@ SB_INLINE vi vi_max(vi a, vi b)
 SB_INLINE vi vi_load_i8(const void *p)
 {
     v_halves r;
-    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)((const char *)p + 8 * h)));
+    for (int h = 0; h < 2; h++)
+        r.hi[h] = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)((const char *)p + 8 * h)));
     return r.i;
 }
 

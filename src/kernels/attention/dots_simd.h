@@ -7,13 +7,13 @@
 #include "kernels/attention/attention.h"
 #include "order/order.h"
 
-#define PANEL_KEYS (2 * SB_VL)
+#define PANEL_KEYS   (2 * SB_VL)
 #define BLOCK_PANELS (SB_ATTENTION_BLOCK / PANEL_KEYS)
 #if SB_VL == 16
-#define MAX_DOT_ROWS 12
+#define MAX_DOT_ROWS     12
 #define DOT_PANELS(rows) 1
 #else
-#define MAX_DOT_ROWS 6
+#define MAX_DOT_ROWS     6
 #define DOT_PANELS(rows) ((rows) <= 2 ? 2 : 1)
 #endif
 #define MAX_DOT_VECTORS (2 * BLOCK_PANELS)
@@ -51,8 +51,8 @@ SB_INLINE void widen_row(samebits_format f, const sb_kv *kv, int64_t key, float 
     if (f == SAMEBITS_FORMAT_Q8_0) {
         for (; i < width; i += 32, row += 34) {
             const vf d = vf_set1(load_element(SAMEBITS_FORMAT_F16, row));
-            SB_UNROLL for (int e = 0; e < 32; e += SB_VL)
-                vf_store(out + i + e, vf_mul(d, vi_to_f(vi_load_i8(row + 2 + e))));
+            SB_UNROLL
+            for (int e = 0; e < 32; e += SB_VL) vf_store(out + i + e, vf_mul(d, vi_to_f(vi_load_i8(row + 2 + e))));
         }
     } else {
         if (is_contiguous(kv))
@@ -76,18 +76,23 @@ static void widen_any(const sb_kv *kv, int64_t key, float *out)
 SB_INLINE void transpose_16(const char *const row[16], __m256i out[8])
 {
     __m256i a[8], b[8];
-    SB_UNROLL for (int i = 0; i < 8; i++)
+    SB_UNROLL
+    for (int i = 0; i < 8; i++)
         a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)row[i])),
                                        _mm_loadu_si128((const __m128i *)row[i + 8]), 1);
-    SB_UNROLL for (int i = 0; i < 4; i++) {
+    SB_UNROLL
+    for (int i = 0; i < 4; i++) {
         b[2 * i] = _mm256_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
         b[2 * i + 1] = _mm256_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
     }
-    SB_UNROLL for (int i = 0; i < 2; i++) SB_UNROLL for (int h = 0; h < 2; h++) {
+    SB_UNROLL
+    for (int i = 0; i < 2; i++) SB_UNROLL
+    for (int h = 0; h < 2; h++) {
         a[4 * i + 2 * h] = _mm256_unpacklo_epi32(b[4 * i + h], b[4 * i + 2 + h]);
         a[4 * i + 2 * h + 1] = _mm256_unpackhi_epi32(b[4 * i + h], b[4 * i + 2 + h]);
     }
-    SB_UNROLL for (int i = 0; i < 4; i++) {
+    SB_UNROLL
+    for (int i = 0; i < 4; i++) {
         out[2 * i] = _mm256_unpacklo_epi64(a[i], a[4 + i]);
         out[2 * i + 1] = _mm256_unpackhi_epi64(a[i], a[4 + i]);
     }
@@ -99,9 +104,11 @@ SB_INLINE void transpose_columns(const char *const row[16], int64_t i, int64_t c
     if (columns == 8) {
         const char *at[16];
         __m256i out[8];
-        SB_UNROLL for (int e = 0; e < 16; e++) at[e] = row[e] + 2 * i;
+        SB_UNROLL
+        for (int e = 0; e < 16; e++) at[e] = row[e] + 2 * i;
         transpose_16(at, out);
-        SB_UNROLL for (int c = 0; c < 8; c++) _mm256_storeu_si256((__m256i *)(void *)column[c], out[c]);
+        SB_UNROLL
+        for (int c = 0; c < 8; c++) _mm256_storeu_si256((__m256i *)(void *)column[c], out[c]);
     } else {
         for (int64_t c = 0; c < columns; c++)
             for (int e = 0; e < 16; e++) memcpy(&column[c][e], row[e] + 2 * (i + c), 2);
@@ -125,9 +132,9 @@ SB_INLINE void pack_16(samebits_format f, const char *const row[16], const char 
         const int64_t columns = SB_MIN(8, width - i);
         prefetch_rows(next, i);
         transpose_columns(row, i, columns, column);
-        for (int64_t c = 0; c < columns; c++)
-            SB_UNROLL for (int v = 0; v < 16; v += SB_VL)
-                vf_store(panel + (i + c) * PANEL_KEYS + v, load_vector(f, (const char *)&column[c][v]));
+        for (int64_t c = 0; c < columns; c++) SB_UNROLL
+        for (int v = 0; v < 16; v += SB_VL)
+            vf_store(panel + (i + c) * PANEL_KEYS + v, load_vector(f, (const char *)&column[c][v]));
     }
 }
 
@@ -192,27 +199,33 @@ SB_INLINE void dot_tile(int rows, int panels, int64_t width, const float *q, con
                         int64_t score_stride)
 {
     vf sum[MAX_DOT_ROWS][MAX_DOT_VECTORS], total[MAX_DOT_ROWS][MAX_DOT_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < 2 * panels; v++) sum[r][v] = total[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < 2 * panels; v++) sum[r][v] = total[r][v] = vf_zero();
     for (int64_t begin = 0; begin < width; begin += SB_CHUNK) {
         const int64_t end = SB_MIN(begin + SB_CHUNK, width);
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < 2 * panels; v++) sum[r][v] = vf_zero();
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < 2 * panels; v++) sum[r][v] = vf_zero();
         for (int64_t i = begin; i < end; i++) {
             vf b[MAX_DOT_VECTORS];
-            SB_UNROLL for (int v = 0; v < 2 * panels; v++)
+            SB_UNROLL
+            for (int v = 0; v < 2 * panels; v++)
                 b[v] = vf_load(panel + (v / 2) * width * PANEL_KEYS + i * PANEL_KEYS + (v % 2) * SB_VL);
-            SB_UNROLL for (int r = 0; r < rows; r++) {
+            SB_UNROLL
+            for (int r = 0; r < rows; r++) {
                 const vf a = vf_set1(q[r * width + i]);
-                SB_UNROLL for (int v = 0; v < 2 * panels; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
+                SB_UNROLL
+                for (int v = 0; v < 2 * panels; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
             }
         }
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < 2 * panels; v++)
-                total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < 2 * panels; v++) total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < 2 * panels; v++) vf_store(score + r * score_stride + v * SB_VL, total[r][v]);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < 2 * panels; v++) vf_store(score + r * score_stride + v * SB_VL, total[r][v]);
 }
 
 SB_INLINE void dot_rows(int rows, int64_t panels, int64_t width, const float *q, const float *panel, float *score,
@@ -220,7 +233,8 @@ SB_INLINE void dot_rows(int rows, int64_t panels, int64_t width, const float *q,
 {
     int64_t p = 0;
     for (; p + DOT_PANELS(rows) <= panels; p += DOT_PANELS(rows))
-        dot_tile(rows, DOT_PANELS(rows), width, q, panel + p * width * PANEL_KEYS, score + p * PANEL_KEYS, score_stride);
+        dot_tile(rows, DOT_PANELS(rows), width, q, panel + p * width * PANEL_KEYS, score + p * PANEL_KEYS,
+                 score_stride);
     for (; p < panels; p++)
         dot_tile(rows, 1, width, q, panel + p * width * PANEL_KEYS, score + p * PANEL_KEYS, score_stride);
 }
@@ -276,41 +290,50 @@ SB_INLINE void dot_direct(samebits_format f, int rows, int groups, const sb_kv *
         key_rows(k, key, keys, 16 * g, row[g]);
         key_rows(k, key, keys, 16 * (groups + g), next[g]);
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) total[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < groups * VECTORS; v++) total[r][v] = vf_zero();
     for (int64_t begin = 0; begin < k->width; begin += SB_CHUNK) {
         const int64_t end = SB_MIN(begin + SB_CHUNK, k->width);
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) sum[r][v] = vf_zero();
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < groups * VECTORS; v++) sum[r][v] = vf_zero();
         for (int64_t i = begin; i < end; i += 8) {
             uint16_t column[2][8][16];
             const int64_t columns = SB_MIN(8, end - i);
-            SB_UNROLL for (int g = 0; g < groups; g++) {
+            SB_UNROLL
+            for (int g = 0; g < groups; g++) {
                 prefetch_rows(next[g], i);
                 transpose_columns(row[g], i, columns, column[g]);
             }
-            for (int64_t c = 0; c < columns; c++)
-                SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) {
-                    const vf b = load_vector(f, (const char *)&column[v / VECTORS][c][v % VECTORS * SB_VL]);
-                    SB_UNROLL for (int r = 0; r < rows; r++)
-                        sum[r][v] = vf_fma(vf_set1(q[r * k->width + i + c]), b, sum[r][v]);
-                }
+            for (int64_t c = 0; c < columns; c++) SB_UNROLL
+            for (int v = 0; v < groups * VECTORS; v++) {
+                const vf b = load_vector(f, (const char *)&column[v / VECTORS][c][v % VECTORS * SB_VL]);
+                SB_UNROLL
+                for (int r = 0; r < rows; r++) sum[r][v] = vf_fma(vf_set1(q[r * k->width + i + c]), b, sum[r][v]);
+            }
         }
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < groups * VECTORS; v++)
-                total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < groups * VECTORS; v++) total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < groups * VECTORS; v++) vf_store(score + r * score_stride + v * SB_VL, total[r][v]);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < groups * VECTORS; v++) vf_store(score + r * score_stride + v * SB_VL, total[r][v]);
 }
 
-#define MAX_DIRECT_ROWS 4
+#define MAX_DIRECT_ROWS     4
 #define DIRECT_GROUPS(rows) (SB_VL == 16 ? 2 : 1)
 
 SB_INLINE void dots_direct(samebits_format f, const sb_attention_part *p)
 {
     switch (p->rows) {
-#define CASE(rows)                                                                                                 case rows:                                                                                                         for (int64_t j = 0; j < p->keys; j += 16 * DIRECT_GROUPS(rows))                                                    dot_direct(f, rows, DIRECT_GROUPS(rows), &p->k, p->key + j, p->keys - j, p->q, p->score + j, p->score_stride);         break;
+#define CASE(rows)                                                                                                     \
+    case rows:                                                                                                         \
+        for (int64_t j = 0; j < p->keys; j += 16 * DIRECT_GROUPS(rows))                                                \
+            dot_direct(f, rows, DIRECT_GROUPS(rows), &p->k, p->key + j, p->keys - j, p->q, p->score + j,               \
+                       p->score_stride);                                                                               \
+        break;
         CASE(1) CASE(2) CASE(3) CASE(4)
 #undef CASE
     }
@@ -329,7 +352,7 @@ static void dots_of_panels(const sb_attention_part *p)
             const float *q = p->q + r * width;
             float *score = p->score + r * p->score_stride + j;
             switch (SB_MIN(MAX_DOT_ROWS, p->rows - r)) {
-#define CASE(rows) \
+#define CASE(rows)                                                                                                     \
     case rows: dot_rows(rows, panels, width, q, panel, score, p->score_stride); break;
                 DOT_CASES(CASE)
 #undef CASE

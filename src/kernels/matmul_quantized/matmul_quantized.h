@@ -11,7 +11,7 @@
 enum { SB_X_DWORDS = 12 }; /* 32-bit words of 32 packed activations of a row, see int8.h */
 
 #define SB_MATMUL_QUANTIZED_ROW(symbol, format, order, cpu, max_tile, pack, pack_bytes) sb_matmul_fn symbol;
-#define SB_MATMUL_QUANTIZED_PACK(symbol) sb_matmul_pack_fn symbol;
+#define SB_MATMUL_QUANTIZED_PACK(symbol)                                                sb_matmul_pack_fn symbol;
 #include "kernels/matmul_quantized/matmul_quantized.inc"
 #undef SB_MATMUL_QUANTIZED_ROW
 #undef SB_MATMUL_QUANTIZED_PACK

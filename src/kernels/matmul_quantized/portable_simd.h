@@ -8,19 +8,19 @@
 #include "order/order.h"
 
 #define MAX_VECTORS 4
-#define MAX_ROWS 8
-#define PREFETCH 1024 /* bytes ahead */
+#define MAX_ROWS    8
+#define PREFETCH    1024 /* bytes ahead */
 
 #if SB_VL == 16
-#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
-#define FEW_CASES(X) X(1) X(2) X(3) X(4)
+#define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
+#define FEW_CASES(X)     X(1) X(2) X(3) X(4)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2) /* at least 4 chains at once hide the latency of fma */
-#define TILE_PANELS 2
+#define TILE_PANELS      2
 #else
-#define SB_CASES(X) X(1) X(2) X(3) X(4) X(5) X(6)
-#define FEW_CASES(X) X(1)
+#define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6)
+#define FEW_CASES(X)     X(1)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
-#define TILE_PANELS 1
+#define TILE_PANELS      1
 #endif
 
 /* Bits a weight has where it is read. */
@@ -80,57 +80,67 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     const uint8_t *w = a->w + panel * a->panel_size, *scales = sb_gguf_scales(f, w, a->k);
     const float *x = a->x;
     vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) total[r][v] = sum[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) total[r][v] = sum[r][v] = vf_zero();
     for (int64_t s = 0; s < steps; s++, x += SB_STEP * rows) {
         vf d[MAX_VECTORS][2], m[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
             const step_scales read =
                 read_scales(f, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
             half_scales(f, &read, d[v]);
             m[v] = read.m;
         }
         const uint8_t *step = w + s * sb_gguf_step_bytes(f);
-        SB_UNROLL for (int p = 0; p < panels; p++)
-            SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64)
-                v_prefetch(step + p * a->panel_size + i + PREFETCH);
-        SB_UNROLL for (int n = 0; n < 8; n++) {
+        SB_UNROLL
+        for (int p = 0; p < panels; p++) SB_UNROLL
+        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + p * a->panel_size + i + PREFETCH);
+        SB_UNROLL
+        for (int n = 0; n < 8; n++) {
             vi fields[MAX_VECTORS];
-            SB_UNROLL for (int v = 0; v < vectors; v++)
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++)
                 fields[v] = read_fields(f, step + v / PANEL_VECTORS * a->panel_size + v % PANEL_VECTORS * 4 * SB_VL,
                                         n / 4, n % 4);
-            SB_UNROLL for (int i = 0; i < 4; i++)
-                SB_UNROLL for (int v = 0; v < vectors; v++) {
-                    const vf b = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
-                    SB_UNROLL for (int r = 0; r < rows; r++)
-                        sum[r][v] = vf_fma(vf_set1(x[(4 * n + i) * rows + r]), b, sum[r][v]);
-                }
+            SB_UNROLL
+            for (int i = 0; i < 4; i++) SB_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                const vf b = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
+                SB_UNROLL
+                for (int r = 0; r < rows; r++) sum[r][v] = vf_fma(vf_set1(x[(4 * n + i) * rows + r]), b, sum[r][v]);
+            }
         }
-        if (s % (SB_CHUNK / SB_STEP) == SB_CHUNK / SB_STEP - 1 || s == steps - 1)
-            SB_UNROLL for (int r = 0; r < rows; r++)
-                SB_UNROLL for (int v = 0; v < vectors; v++) {
-                    total[r][v] = s < SB_CHUNK / SB_STEP ? sum[r][v] : vf_add(total[r][v], sum[r][v]);
-                    sum[r][v] = vf_zero();
-                }
+        if (s % (SB_CHUNK / SB_STEP) == SB_CHUNK / SB_STEP - 1 || s == steps - 1) SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            total[r][v] = s < SB_CHUNK / SB_STEP ? sum[r][v] : vf_add(total[r][v], sum[r][v]);
+            sum[r][v] = vf_zero();
+        }
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
 }
 
 /* `count` steps of a panel as f32: out[k][stride]. */
-SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_t begin, int count, float *out, int stride)
+SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_t begin, int count, float *out,
+                      int stride)
 {
     const uint8_t *step = panel + begin * sb_gguf_step_bytes(f), *scales = sb_gguf_scales(f, panel, k);
     for (int s = 0; s < count; s++, step += sb_gguf_step_bytes(f), out += SB_STEP * stride) {
-        SB_UNROLL for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
-        SB_UNROLL for (int c = 0; c < SB_PANEL; c += SB_VL) {
+        SB_UNROLL
+        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
+        SB_UNROLL
+        for (int c = 0; c < SB_PANEL; c += SB_VL) {
             const step_scales read = read_scales(f, scales, begin + s, c);
             vf d[2];
             half_scales(f, &read, d);
-            SB_UNROLL for (int n = 0; n < 8; n++) {
+            SB_UNROLL
+            for (int n = 0; n < 8; n++) {
                 const vi fields = read_fields(f, step + 4 * c, n / 4, n % 4);
-                SB_UNROLL for (int i = 0; i < 4; i++)
+                SB_UNROLL
+                for (int i = 0; i < 4; i++)
                     vf_store(out + (4 * n + i) * stride + c, weight(f, fields, n / 4, i, d[n / 4], read.m));
             }
         }
@@ -143,31 +153,37 @@ SB_INLINE void tile_chunk(int rows, int panels, int64_t length, int first, const
 {
     const int vectors = panels * PANEL_VECTORS;
     vf sum[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
     for (int64_t i = 0; i < length; i++) {
         vf b[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++) b[v] = vf_load(w + i * panels * SB_PANEL + v * SB_VL);
-        SB_UNROLL for (int r = 0; r < rows; r++) {
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) b[v] = vf_load(w + i * panels * SB_PANEL + v * SB_VL);
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) {
             const vf xr = vf_set1(x[i * rows + r]);
-            SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(xr, b[v], sum[r][v]);
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(xr, b[v], sum[r][v]);
         }
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
-            float *out = acc + r * acc_stride + v * SB_VL;
-            vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
-        }
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        float *out = acc + r * acc_stride + v * SB_VL;
+        vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
+    }
 }
 
-SB_INLINE void tile_rows(int panels, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t length, const float *w)
+SB_INLINE void tile_rows(int panels, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t length,
+                         const float *w)
 {
     for (int64_t r = 0; r < a->rows; r += a->tile) {
         const int64_t height = SB_MIN(a->tile, a->rows - r);
         const float *x = a->x + r * a->k + begin * height;
         float *acc = a->acc + r * a->acc_stride + panel * SB_PANEL;
         switch (height) {
-#define CASE(rows) \
+#define CASE(rows)                                                                                                     \
     case rows: tile_chunk(rows, panels, length, begin == 0, x, w, acc, a->acc_stride); break;
             SB_CASES(CASE)
 #undef CASE
@@ -190,10 +206,10 @@ SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
 {
     int64_t p = 0;
     switch (a->rows) {
-#define CASE(rows)                                                                                         \
-    case rows:                                                                                             \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p); \
-        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                             \
+#define CASE(rows)                                                                                                     \
+    case rows:                                                                                                         \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
+        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
         return 1;
         FEW_CASES(CASE)
 #undef CASE
