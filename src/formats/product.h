@@ -1,7 +1,7 @@
 /* What the engine of matrix products (src/ops/product.c) and the tables of its kernels agree on.
  *
  * Shapes: acc (rows, 16 * panels) = x (rows, k) @ panels of w, before any epilogue.
- * Memory: the caller's; kernels allocate nothing. Tiles of x and panels are aligned to 64 bytes where their sizes allow.
+ * Memory: the caller's; kernels allocate nothing. x tiles and panels are 64-byte aligned where their sizes allow.
  * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
 #ifndef SB_PRODUCT_KERNEL_H
 #define SB_PRODUCT_KERNEL_H
@@ -12,15 +12,15 @@
 #define SB_MAX_TILE 16 /* no row takes a higher tile */
 
 typedef struct sb_matmul_args {
-    int64_t rows;          /* rows of x, any number */
+    int64_t rows; /* rows of x, any number */
     int64_t k;
-    int64_t panels;        /* panels of SB_PANEL columns */
-    const float *x;        /* tiles of `tile` rows, the last one lower: [tile][k][rows of the tile], or as pack wrote them */
-    int64_t tile;          /* rows a tile, at most the row's max_tile */
-    const uint8_t *w;      /* panels, one after the other */
-    int64_t panel_size;    /* bytes from one panel to the next */
-    float *acc;            /* [rows][acc_stride] */
-    int64_t acc_stride;    /* elements, at least SB_PANEL * panels */
+    int64_t panels;   /* panels of SB_PANEL columns */
+    const float *x;   /* tiles of `tile` rows, the last one lower: [tile][k][rows of the tile], or as pack wrote them */
+    int64_t tile;     /* rows a tile, at most the row's max_tile */
+    const uint8_t *w; /* panels, one after the other */
+    int64_t panel_size; /* bytes from one panel to the next */
+    float *acc;         /* [rows][acc_stride] */
+    int64_t acc_stride; /* elements, at least SB_PANEL * panels */
 } sb_matmul_args;
 
 typedef void sb_matmul_fn(const sb_matmul_args *args);
@@ -34,10 +34,10 @@ typedef struct sb_matmul_row {
     sb_matmul_fn *fn;
     samebits_format format; /* of w */
     samebits_order order;
-    unsigned cpu;           /* SB_CPU_* flags it needs */
-    int max_tile;           /* the highest tile it takes */
+    unsigned cpu;            /* SB_CPU_* flags it needs */
+    int max_tile;            /* the highest tile it takes */
     sb_matmul_pack_fn *pack; /* NULL: f32 tiles, which the engine packs */
-    int pack_bytes;         /* bytes that pack writes for 32 elements of a row */
+    int pack_bytes;          /* bytes that pack writes for 32 elements of a row */
 } sb_matmul_row;
 
 /* Bytes of a packed row of x. */

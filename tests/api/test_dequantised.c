@@ -1,5 +1,5 @@
-/* portable-1 with quantised weights is "dequantise, then linear", bit for bit. The decoder here is a second one, written
- * from spec/formats.md: a single weight at a time, by its index. */
+/* portable-1 with quantised weights is "dequantise, then linear", bit for bit. The decoder here is a second one,
+ * written from spec/formats.md: a single weight at a time, by its index. */
 #include <math.h>
 
 #include "api.h"
@@ -12,7 +12,9 @@ typedef struct {
 static float widen(const uint8_t *p)
 {
     const unsigned h = (unsigned)p[0] | (unsigned)p[1] << 8, e = h >> 10 & 31, m = h & 1023;
-    const float magnitude = e == 31 ? (m ? NAN : INFINITY) : e ? ldexpf((float)(1024 + m), (int)e - 25) : ldexpf((float)m, -24);
+    const float magnitude = e == 31 ? (m ? NAN : INFINITY)
+                            : e     ? ldexpf((float)(1024 + m), (int)e - 25)
+                                    : ldexpf((float)m, -24);
     return h >> 15 ? -magnitude : magnitude;
 }
 
@@ -71,11 +73,13 @@ static void check_format(samebits_format format, int64_t k, int finite, test_rng
     random_weights(w, format, (int64_t)block_bytes, finite, rng);
     for (int64_t n = 0; n < N; n++)
         for (int64_t i = 0; i < k; i++) {
-            const float value = weight(format, w->memory + (size_t)n * row + (size_t)(i / size) * block_bytes, (int)(i % size));
+            const float value =
+                weight(format, w->memory + (size_t)n * row + (size_t)(i / size) * block_bytes, (int)(i % size));
             memcpy(test_at(values, n * k + i), &value, sizeof value);
         }
     assert_ok(samebits_linear(api_context, &x->dl, &values->dl, NULL, &want->dl));
-    assert_ok(samebits_matmul_quantized(api_context, &x->dl, &w->dl, format, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
+    assert_ok(
+        samebits_matmul_quantized(api_context, &x->dl, &w->dl, format, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
     assert_memory_equal(have->memory, want->memory, want->size);
     samebits_weights *weights;
     assert_ok(samebits_weights_prepare(api_context, &w->dl, format, NULL, &weights));
