@@ -100,27 +100,31 @@ SB_INLINE int32_t convert_rows(samebits_format f, const values_state *s)
     return largest_lane(largest);
 }
 
-/* The bits of the largest |v| of 16-bit rows, as f32. */
+SB_INLINE __m256i magnitude_16(const char *p)
+{
+    return _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)p), _mm256_set1_epi16(INT16_MAX));
+}
+
+/* The bits of the largest |v| of 16-bit rows, as f32. Widths are multiples of 8. */
 static int32_t largest_of_rows(const values_state *s)
 {
     const value_block *b = &s->block;
-    const __m256i magnitude = _mm256_set1_epi16(INT16_MAX);
-    __m256i largest = _mm256_setzero_si256();
+    __m256i first = _mm256_setzero_si256(), second = first;
+    __m128i rest = _mm_setzero_si128();
     uint16_t lane[16], top = 0;
     for (int64_t u = 0; u < b->used; u++) {
-        int64_t i = 0;
-        for (; i + 16 <= b->width; i += 16) {
-            const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(b->row[u] + 2 * i));
-            largest = _mm256_max_epu16(largest, _mm256_and_si256(x, magnitude));
+        const char *row = b->row[u], *end = row + 2 * b->width;
+        for (; row + 128 <= end; row += 128) {
+            first = _mm256_max_epu16(first, _mm256_max_epu16(magnitude_16(row), magnitude_16(row + 32)));
+            second = _mm256_max_epu16(second, _mm256_max_epu16(magnitude_16(row + 64), magnitude_16(row + 96)));
         }
-        if (i < b->width) { /* widths are multiples of 8 here */
-            const __m256i x =
-                _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)(const void *)(b->row[u] + 2 * i)));
-            largest = _mm256_max_epu16(largest,
-                                       _mm256_and_si256(_mm256_zextsi128_si256(_mm256_castsi256_si128(x)), magnitude));
-        }
+        for (; row + 32 <= end; row += 32) first = _mm256_max_epu16(first, magnitude_16(row));
+        if (row < end)
+            rest = _mm_max_epu16(rest, _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)row),
+                                                     _mm_set1_epi16(INT16_MAX)));
     }
-    _mm256_storeu_si256((__m256i *)(void *)lane, largest);
+    first = _mm256_max_epu16(_mm256_max_epu16(first, second), _mm256_zextsi128_si256(rest));
+    _mm256_storeu_si256((__m256i *)(void *)lane, first);
     for (int i = 0; i < 16; i++) top = SB_MAX(top, lane[i]);
     return (int32_t)sb_bits(s->part->v.format == SAMEBITS_FORMAT_F16 ? sb_from_f16(top) : sb_from_bf16(top));
 }
