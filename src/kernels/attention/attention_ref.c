@@ -78,9 +78,10 @@ void sb_attention_values_ref(const sb_attention_part *p)
                     poison[c] = 1;
             }
         }
-        for (int64_t c = 0; c < p->v.width; c++) {
-            p->high[r * p->sum_stride + c] = (int64_t)(sum[c] >> SB_SUM_SHIFT);
-            p->low[r * p->sum_stride + c] = (int64_t)(sum[c] & (((int64_t)1 << SB_SUM_SHIFT) - 1));
+        for (int64_t c = 0; c < p->sum_stride; c++) { /* parts are added over the padding too */
+            const __int128 value = c < p->v.width ? sum[c] : 0;
+            p->high[r * p->sum_stride + c] = (int64_t)(value >> SB_SUM_SHIFT);
+            p->low[r * p->sum_stride + c] = (int64_t)(value & (((int64_t)1 << SB_SUM_SHIFT) - 1));
         }
     }
 }
