@@ -22,10 +22,7 @@ static struct {
     samebits_context *context; /* packs */
 } ours;
 
-bool sbg_is_our_type(ggml_backend_buffer_type_t type)
-{
-    return type == &ours.type;
-}
+bool sbg_is_our_type(ggml_backend_buffer_type_t type) { return type == &ours.type; }
 
 static struct ggml_tensor *owner_of(const struct ggml_tensor *tensor)
 {
@@ -162,10 +159,7 @@ static void buffer_free(ggml_backend_buffer_t buffer)
     free(s);
 }
 
-static void *buffer_base(ggml_backend_buffer_t buffer)
-{
-    return ((storage *)buffer->context)->memory;
-}
+static void *buffer_base(ggml_backend_buffer_t buffer) { return ((storage *)buffer->context)->memory; }
 
 static enum ggml_status buffer_init_tensor(ggml_backend_buffer_t buffer, struct ggml_tensor *tensor)
 {
