@@ -29,7 +29,7 @@
 #define SB_UNROLL
 #define SB_UNROLL_2
 #else
-#define SB_UNROLL _Pragma("GCC unroll 16")
+#define SB_UNROLL   _Pragma("GCC unroll 16")
 #define SB_UNROLL_2 _Pragma("GCC unroll 2")
 #endif
 
