@@ -20,9 +20,9 @@ typedef struct {
 } op_case;
 
 typedef struct {
-    float *q;      /* [batch][head][query][width], representable in q's dtype */
+    float *q;       /* [batch][head][query][width], representable in q's dtype */
     uint8_t *k, *v; /* rows as stored, [batch][kv head][key] */
-    float *bias;   /* [head][query][key]: -inf hides */
+    float *bias;    /* [head][query][key]: -inf hides */
     float *sinks, *slopes;
 } op_data;
 
@@ -30,13 +30,13 @@ typedef struct {
 typedef struct {
     samebits_cpu cpu;
     int threads;
-    int64_t capacity;        /* rows of the cache; those without a key are NaN */
-    const int32_t *place;    /* [batch][key]: its row */
-    const int32_t *list;     /* NULL: the first `keys` rows; else [key]: the list's order */
-    int masked;              /* no list: a mask over the whole cache says what is visible */
-    int both;                /* the mask says again what causal and window say */
-    int interleaved;         /* heads beside each other in a row of the cache */
-    int64_t query, queries;  /* which of the queries */
+    int64_t capacity;       /* rows of the cache; those without a key are NaN */
+    const int32_t *place;   /* [batch][key]: its row */
+    const int32_t *list;    /* NULL: the first `keys` rows; else [key]: the list's order */
+    int masked;             /* no list: a mask over the whole cache says what is visible */
+    int both;               /* the mask says again what causal and window say */
+    int interleaved;        /* heads beside each other in a row of the cache */
+    int64_t query, queries; /* which of the queries */
 } layout;
 
 static const int64_t window_length = 37;
@@ -74,11 +74,15 @@ static void put_row(check_rng *rng, kind k, int64_t width, float scale, uint8_t 
 
 static op_data make_data(const op_case *c, check_rng *rng)
 {
-    const int64_t kb = row_bytes(c->k, c->width), vb = row_bytes(c->v, c->v_width), rows = c->batches * c->kv_heads * c->keys;
+    const int64_t kb = row_bytes(c->k, c->width), vb = row_bytes(c->v, c->v_width),
+                  rows = c->batches * c->kv_heads * c->keys;
     const int64_t q = c->batches * c->heads * c->queries * c->width;
-    op_data d = {.q = check_alloc((size_t)q * 4), .k = check_alloc((size_t)(rows * kb)), .v = check_alloc((size_t)(rows * vb)),
+    op_data d = {.q = check_alloc((size_t)q * 4),
+                 .k = check_alloc((size_t)(rows * kb)),
+                 .v = check_alloc((size_t)(rows * vb)),
                  .bias = check_alloc((size_t)(c->heads * c->queries * c->keys) * 4),
-                 .sinks = check_alloc((size_t)c->heads * 4), .slopes = check_alloc((size_t)c->heads * 4)};
+                 .sinks = check_alloc((size_t)c->heads * 4),
+                 .slopes = check_alloc((size_t)c->heads * 4)};
     for (int64_t i = 0; i < q; i++) d.q[i] = as_stored(c->q, uniform(rng) * c->spread);
     for (int64_t i = 0; i < rows; i++) {
         put_row(rng, c->k, c->width, 1.0f, d.k + i * kb);
@@ -97,7 +101,9 @@ static op_data make_data(const op_case *c, check_rng *rng)
             if (h && !c->head_mask)
                 b[i] = d.bias[i];
             else
-                b[i] = check_below(rng, 4) == 0 ? -INFINITY : c->hide == MASK_BOOL ? 0.0f : as_stored(F16, uniform(rng));
+                b[i] = check_below(rng, 4) == 0 ? -INFINITY
+                       : c->hide == MASK_BOOL   ? 0.0f
+                                                : as_stored(F16, uniform(rng));
         }
     }
     return d;
@@ -115,14 +121,19 @@ static void free_data(op_data *d)
 
 static DLTensor tensor(void *data, int code, int bits, int ndim, int64_t *shape, int64_t *strides)
 {
-    return (DLTensor){.data = data, .device = {kDLCPU, 0}, .ndim = ndim, .dtype = {(uint8_t)code, (uint8_t)bits, 1},
-                      .shape = shape, .strides = strides};
+    return (DLTensor){.data = data,
+                      .device = {kDLCPU, 0},
+                      .ndim = ndim,
+                      .dtype = {(uint8_t)code, (uint8_t)bits, 1},
+                      .shape = shape,
+                      .strides = strides};
 }
 
 static int code_of(kind k) { return k == BF16 ? kDLBfloat : k == Q8_0 ? kDLUInt : kDLFloat; }
 
 /* A cache of K or V: rows where the layout wants them, NaN elsewhere. */
-static uint8_t *make_cache(const op_case *c, const layout *l, kind k, int64_t width, const uint8_t *rows, int64_t stride[4])
+static uint8_t *make_cache(const op_case *c, const layout *l, kind k, int64_t width, const uint8_t *rows,
+                           int64_t stride[4])
 {
     const int64_t bytes = row_bytes(k, width), elements = bytes / element_bytes[k];
     uint8_t *cache = check_alloc((size_t)(c->batches * c->kv_heads * l->capacity * bytes));
@@ -131,8 +142,10 @@ static uint8_t *make_cache(const op_case *c, const layout *l, kind k, int64_t wi
     stride[2] = l->interleaved ? c->kv_heads * elements : elements;
     stride[3] = 1;
     for (int64_t i = 0; i < c->batches * c->kv_heads * c->keys; i++) {
-        const int64_t b = i / c->keys / c->kv_heads, h = i / c->keys % c->kv_heads, row = l->place[b * c->keys + i % c->keys];
-        memcpy(cache + (b * stride[0] + h * stride[1] + row * stride[2]) * element_bytes[k], rows + i * bytes, (size_t)bytes);
+        const int64_t b = i / c->keys / c->kv_heads, h = i / c->keys % c->kv_heads,
+                      row = l->place[b * c->keys + i % c->keys];
+        memcpy(cache + (b * stride[0] + h * stride[1] + row * stride[2]) * element_bytes[k], rows + i * bytes,
+               (size_t)bytes);
     }
     return cache;
 }
@@ -161,7 +174,8 @@ static void *make_mask(const op_case *c, const op_data *d, const layout *l, int 
 /* out, [batch][head][query][v_width] in its dtype. */
 static void *run(const op_case *c, const op_data *d, const layout *l)
 {
-    int64_t ks[4], vs[4], k_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c->k, c->width) / element_bytes[c->k]};
+    int64_t ks[4], vs[4],
+        k_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c->k, c->width) / element_bytes[c->k]};
     int64_t v_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c->v, c->v_width) / element_bytes[c->v]};
     uint8_t *k = make_cache(c, l, c->k, c->width, d->k, ks), *v = make_cache(c, l, c->v, c->v_width, d->v, vs);
     const int64_t rows = c->batches * c->heads * l->queries;
@@ -170,7 +184,8 @@ static void *run(const op_case *c, const op_data *d, const layout *l)
         const int64_t row = i / c->width, from = row / l->queries * c->queries + l->query + row % l->queries;
         put(c->q, q, i, d->q[from * c->width + i % c->width]);
     }
-    int64_t q_shape[4] = {c->batches, c->heads, l->queries, c->width}, out_shape[4] = {c->batches, c->heads, l->queries, c->v_width};
+    int64_t q_shape[4] = {c->batches, c->heads, l->queries, c->width},
+            out_shape[4] = {c->batches, c->heads, l->queries, c->v_width};
     int64_t m_shape[4] = {c->batches, c->heads, l->queries, l->capacity}, h_shape[1] = {c->heads};
     int64_t i_shape[2] = {c->batches, c->keys}, n_shape[1] = {c->batches};
     const int causal = !l->masked && (c->hide == CAUSAL || c->hide == WINDOW), is_bool = c->hide == MASK_BOOL;
@@ -179,14 +194,16 @@ static void *run(const op_case *c, const op_data *d, const layout *l)
     int32_t *index = check_alloc((size_t)(c->batches * c->keys) * 4), *length = check_alloc((size_t)c->batches * 4);
     for (int64_t b = 0; b < c->batches; b++) {
         length[b] = (int32_t)(causal ? SB_MAX(0, c->keys - (c->queries - l->query - l->queries)) : c->keys);
-        for (int64_t j = 0; j < c->keys; j++) index[b * c->keys + j] = l->place[b * c->keys + (l->list ? l->list[j] : j)];
+        for (int64_t j = 0; j < c->keys; j++)
+            index[b * c->keys + j] = l->place[b * c->keys + (l->list ? l->list[j] : j)];
     }
     DLTensor tq = tensor(q, code_of(c->q), 8 * element_bytes[c->q], 4, q_shape, NULL);
     DLTensor tk = tensor(k, code_of(c->k), 8 * element_bytes[c->k], 4, k_shape, ks);
     DLTensor tv = tensor(v, code_of(c->v), 8 * element_bytes[c->v], 4, v_shape, vs);
     DLTensor to = tensor(out, code_of(c->out), 8 * element_bytes[c->out], 4, out_shape, NULL);
     DLTensor tm = tensor(mask, is_bool ? 6 : kDLFloat, is_bool ? 8 : 16, 4, m_shape, NULL);
-    DLTensor tsinks = tensor(d->sinks, kDLFloat, 32, 1, h_shape, NULL), tslopes = tensor(d->slopes, kDLFloat, 32, 1, h_shape, NULL);
+    DLTensor tsinks = tensor(d->sinks, kDLFloat, 32, 1, h_shape, NULL),
+             tslopes = tensor(d->slopes, kDLFloat, 32, 1, h_shape, NULL);
     DLTensor ti = tensor(index, kDLInt, 32, 2, i_shape, NULL), tn = tensor(length, kDLInt, 32, 1, n_shape, NULL);
     samebits_attention_params p;
     samebits_attention_params_default(&p);
@@ -225,8 +242,9 @@ static void shuffle(check_rng *rng, int32_t *a, int64_t n)
 static void expect(const op_case *c, const op_data *d, const layout *l, const uint8_t *want, const char *how)
 {
     char what[240];
-    snprintf(what, sizeof what, "attention %s, cpu %d, threads %d: B %d H %d/%d Lq %d Lk %d D %d/%d q %d k %d v %d hide %d",
-             how, (int)l->cpu, l->threads, (int)c->batches, (int)c->heads, (int)c->kv_heads, (int)c->queries, (int)c->keys,
+    snprintf(what, sizeof what,
+             "attention %s, cpu %d, threads %d: B %d H %d/%d Lq %d Lk %d D %d/%d q %d k %d v %d hide %d", how,
+             (int)l->cpu, l->threads, (int)c->batches, (int)c->heads, (int)c->kv_heads, (int)c->queries, (int)c->keys,
              (int)c->width, (int)c->v_width, (int)c->q, (int)c->k, (int)c->v, (int)c->hide);
     uint8_t *have = run(c, d, l);
     const int64_t size = element_bytes[c->out], row = c->v_width * size;
@@ -242,7 +260,8 @@ static void vary(const op_case *c, check_rng *rng)
     static const int threads[] = {1, 2, 3, 8};
     op_data d = make_data(c, rng);
     const int64_t wide = c->keys * 3 / 2 + 5;
-    int32_t *straight = check_alloc((size_t)(c->batches * c->keys) * 4), *spread = check_alloc((size_t)(c->batches * wide) * 4);
+    int32_t *straight = check_alloc((size_t)(c->batches * c->keys) * 4),
+            *spread = check_alloc((size_t)(c->batches * wide) * 4);
     int32_t *places = check_alloc((size_t)(c->batches * c->keys) * 4), *order = check_alloc((size_t)c->keys * 4);
     for (int64_t b = 0; b < c->batches; b++) {
         for (int64_t j = 0; j < wide; j++) spread[j] = (int32_t)j;
@@ -253,7 +272,8 @@ static void vary(const op_case *c, check_rng *rng)
         }
     }
     for (int64_t j = 0; j < c->keys; j++) order[j] = (int32_t)j;
-    const layout plain = {.cpu = SAMEBITS_CPU_SCALAR, .threads = 1, .capacity = c->keys, .place = straight, .queries = c->queries};
+    const layout plain = {
+        .cpu = SAMEBITS_CPU_SCALAR, .threads = 1, .capacity = c->keys, .place = straight, .queries = c->queries};
     uint8_t *want = run(c, &d, &plain);
     for (int level = SAMEBITS_CPU_SCALAR; level <= SAMEBITS_CPU_AVX512; level++) {
         if (!samebits_cpu_supported((samebits_cpu)level)) continue;
@@ -292,8 +312,10 @@ static void lengths(check_rng *rng, int threads)
     enum { BATCHES = 4, HEADS = 2, QUERIES = 3, KEYS = 1100, WIDTH = 64, COUNT = BATCHES * HEADS * KEYS * WIDTH };
     enum { ROWS = HEADS * QUERIES * WIDTH };
     int32_t length[BATCHES] = {5, 1025, 0, 64};
-    int64_t q_shape[4] = {BATCHES, HEADS, QUERIES, WIDTH}, k_shape[4] = {BATCHES, HEADS, KEYS, WIDTH}, n_shape[1] = {BATCHES};
-    float *q = check_alloc(BATCHES * ROWS * 4), *out = check_alloc(BATCHES * ROWS * 4), *alone = check_alloc(BATCHES * ROWS * 4);
+    int64_t q_shape[4] = {BATCHES, HEADS, QUERIES, WIDTH}, k_shape[4] = {BATCHES, HEADS, KEYS, WIDTH},
+            n_shape[1] = {BATCHES};
+    float *q = check_alloc(BATCHES * ROWS * 4), *out = check_alloc(BATCHES * ROWS * 4),
+          *alone = check_alloc(BATCHES * ROWS * 4);
     uint16_t *k = check_alloc(COUNT * 2), *v = check_alloc(COUNT * 2);
     for (int i = 0; i < BATCHES * ROWS; i++) q[i] = uniform(rng);
     for (int i = 0; i < COUNT; i++) {
@@ -356,24 +378,35 @@ void check_attention_op(void)
     static const int64_t queries[] = {1, 1, 2, 3, 5, 8, 13, 17, 63, 64, 65};
     static const int64_t keys[] = {1, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1025, 4095, 4097};
     static const int64_t groups[] = {1, 2, 4, 7, 8};
-    static const int64_t widths[][2] = {{64, 64}, {72, 72}, {80, 80}, {96, 96}, {128, 128}, {192, 128}, {256, 256}, {576, 512}};
+    static const int64_t widths[][2] = {{64, 64},   {72, 72},   {80, 80},   {96, 96},
+                                        {128, 128}, {192, 128}, {256, 256}, {576, 512}};
     static const float spreads[] = {0.01f, 1.0f, 4.0f, 20.0f}, scales[] = {1.0f, 60000.0f, 1e-6f, 3.0f};
     check_rng rng = {4};
     for (int n = 0; n < 120; n++) {
         const int64_t *width = widths[check_below(&rng, 8)];
-        op_case c = {.batches = 1 + check_below(&rng, 2), .kv_heads = 1 + check_below(&rng, 2),
-                     .queries = queries[check_below(&rng, 11)], .keys = keys[check_below(&rng, 17)], .width = width[0],
-                     .v_width = width[1], .q = (kind)check_below(&rng, 3), .k = (kind)check_below(&rng, 4),
-                     .v = (kind)check_below(&rng, 4), .hide = (hiding)check_below(&rng, 5),
-                     .softcap = check_below(&rng, 2) ? 5.0f : 0.0f, .spread = spreads[check_below(&rng, 4)],
-                     .value_scale = scales[check_below(&rng, 4)], .sinks = (int)check_below(&rng, 2),
-                     .slopes = (int)check_below(&rng, 2), .head_mask = (int)check_below(&rng, 2)};
+        op_case c = {.batches = 1 + check_below(&rng, 2),
+                     .kv_heads = 1 + check_below(&rng, 2),
+                     .queries = queries[check_below(&rng, 11)],
+                     .keys = keys[check_below(&rng, 17)],
+                     .width = width[0],
+                     .v_width = width[1],
+                     .q = (kind)check_below(&rng, 3),
+                     .k = (kind)check_below(&rng, 4),
+                     .v = (kind)check_below(&rng, 4),
+                     .hide = (hiding)check_below(&rng, 5),
+                     .softcap = check_below(&rng, 2) ? 5.0f : 0.0f,
+                     .spread = spreads[check_below(&rng, 4)],
+                     .value_scale = scales[check_below(&rng, 4)],
+                     .sinks = (int)check_below(&rng, 2),
+                     .slopes = (int)check_below(&rng, 2),
+                     .head_mask = (int)check_below(&rng, 2)};
         c.heads = c.kv_heads * groups[check_below(&rng, 5)];
         c.out = check_below(&rng, 2) ? F32 : c.q;
         if (c.k == Q8_0) c.width = c.width / 32 * 32;
         if (c.v == Q8_0) c.v_width = c.v_width / 32 * 32;
         /* The scalar level is slow: few queries where there are many keys. */
-        while (c.queries > 1 && c.batches * c.heads * c.queries * c.keys * c.width > 4000000) c.queries = (c.queries + 1) / 2;
+        while (c.queries > 1 && c.batches * c.heads * c.queries * c.keys * c.width > 4000000)
+            c.queries = (c.queries + 1) / 2;
         vary(&c, &rng);
     }
     lengths(&rng, 1);
