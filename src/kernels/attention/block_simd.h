@@ -120,8 +120,8 @@ static int32_t largest_of_rows(const values_state *s)
         }
         for (; row + 32 <= end; row += 32) first = _mm256_max_epu16(first, magnitude_16(row));
         if (row < end)
-            rest = _mm_max_epu16(rest, _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)row),
-                                                     _mm_set1_epi16(INT16_MAX)));
+            rest = _mm_max_epu16(
+                rest, _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)row), _mm_set1_epi16(INT16_MAX)));
     }
     first = _mm256_max_epu16(_mm256_max_epu16(first, second), _mm256_zextsi128_si256(rest));
     _mm256_storeu_si256((__m256i *)(void *)lane, first);
