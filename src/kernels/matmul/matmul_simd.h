@@ -9,10 +9,10 @@
 #include "order/order.h"
 
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
-#define MAX_VECTORS 8 /* vectors of columns a tile */
-#define MAX_ROWS 12
-#define PREFETCH 1024   /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
-#define STREAM_TILES 4  /* up to this many tiles of rows a product is bound by reading w */
+#define MAX_VECTORS   8 /* vectors of columns a tile */
+#define MAX_ROWS      12
+#define PREFETCH      1024 /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
+#define STREAM_TILES  4    /* up to this many tiles of rows a product is bound by reading w */
 
 SB_INLINE int element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
 
@@ -36,21 +36,27 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetc
                      const uint8_t *w, int64_t panel_size, vf sum[MAX_ROWS][MAX_VECTORS])
 {
     const int size = element_size(format), vectors = panels * PANEL_VECTORS;
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
-    SB_UNROLL_2 for (int64_t i = 0; i < length; i++) {
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
+    SB_UNROLL_2 for (int64_t i = 0; i < length; i++)
+    {
         vf b[MAX_VECTORS];
-        SB_UNROLL for (int v = 0; v < vectors; v++) {
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
             const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * SB_PANEL * size;
             if (v % PANEL_VECTORS == 0) {
                 if (fetch.kind == PREFETCH_STREAM) v_prefetch(p + PREFETCH);
-                if (fetch.kind == PREFETCH_NEXT) v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
+                if (fetch.kind == PREFETCH_NEXT)
+                    v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
             }
             b[v] = load_weights(format, p + (v % PANEL_VECTORS) * SB_VL * size);
         }
-        SB_UNROLL for (int r = 0; r < rows; r++) {
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) {
             const vf a = vf_set1(x[i * rows + r]);
-            SB_UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
         }
     }
 }
@@ -61,18 +67,19 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
     const int vectors = panels * PANEL_VECTORS;
     const uint8_t *w = a->w + panel * a->panel_size;
     vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++) total[r][v] = vf_zero();
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) total[r][v] = vf_zero();
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
-        chain(format, rows, panels, (prefetch){.kind = PREFETCH_STREAM}, SB_MIN(SB_CHUNK, a->k - begin), a->x + begin * rows,
-              w + begin * SB_PANEL * element_size(format), a->panel_size, sum);
-        SB_UNROLL for (int r = 0; r < rows; r++)
-            SB_UNROLL for (int v = 0; v < vectors; v++)
-                total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+        chain(format, rows, panels, (prefetch){.kind = PREFETCH_STREAM}, SB_MIN(SB_CHUNK, a->k - begin),
+              a->x + begin * rows, w + begin * SB_PANEL * element_size(format), a->panel_size, sum);
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) SB_UNROLL
+        for (int v = 0; v < vectors; v++) total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
     }
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < vectors; v++)
-            vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
 }
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
@@ -80,13 +87,15 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch
                           const float *x, const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride)
 {
     vf sum[MAX_ROWS][MAX_VECTORS];
-    SB_UNROLL for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
     chain(format, rows, panels, fetch, length, x, w, panel_size, sum);
-    SB_UNROLL for (int r = 0; r < rows; r++)
-        SB_UNROLL for (int v = 0; v < panels * PANEL_VECTORS; v++) {
-            float *out = acc + r * acc_stride + v * SB_VL;
-            vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
-        }
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < panels * PANEL_VECTORS; v++) {
+        float *out = acc + r * acc_stride + v * SB_VL;
+        vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
+    }
 }
 
 #define SB_CASES_6(X) X(1) X(2) X(3) X(4) X(5) X(6)
@@ -94,21 +103,22 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch
 #define SB_CASES(X) SB_CASES_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
 /* Panels at once, so that sums and weights fit the 32 (here) or 16 registers. */
 #define FEW_PANELS(rows) ((rows) <= 6 ? 4 : (rows) <= 8 ? 3 : 2)
-#define TILE_PANELS 2
+#define TILE_PANELS      2
 #else
-#define SB_CASES(X) SB_CASES_6(X)
+#define SB_CASES(X)      SB_CASES_6(X)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 4 : (rows) <= 2 ? 2 : 1)
-#define TILE_PANELS 1
+#define TILE_PANELS      1
 #endif
 
 SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
 {
     int64_t p = 0;
     switch (a->rows) {
-#define CASE(rows)                                                                                         \
-    case rows:                                                                                             \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(format, rows, FEW_PANELS(rows), a, p); \
-        for (; p < a->panels; p++) few_rows(format, rows, 1, a, p);                                        \
+#define CASE(rows)                                                                                                     \
+    case rows:                                                                                                         \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows))                                               \
+            few_rows(format, rows, FEW_PANELS(rows), a, p);                                                            \
+        for (; p < a->panels; p++) few_rows(format, rows, 1, a, p);                                                    \
         break;
         SB_CASES(CASE)
 #undef CASE
@@ -117,7 +127,8 @@ SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
 
 /* One chunk of k for all rows. `next` is where the next chunk begins, in bytes from this one; the tiles share
  * its prefetch. */
-SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin, int64_t next)
+SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin,
+                         int64_t next)
 {
     const int size = SB_PANEL * element_size(format);
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
@@ -130,9 +141,9 @@ SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_arg
         const float *x = a->x + r * a->k + begin * height;
         float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
         switch (height) {
-#define CASE(rows)                                                                                              \
-    case rows:                                                                                                  \
-        tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride);   \
+#define CASE(rows)                                                                                                     \
+    case rows:                                                                                                         \
+        tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride);          \
         break;
             SB_CASES(CASE)
 #undef CASE
@@ -143,7 +154,8 @@ SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_arg
 SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
 {
     /* Some tiles: the panel's next chunk; many: the next panels' chunk. */
-    const int64_t next = a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * SB_PANEL * element_size(format) : panels * a->panel_size;
+    const int64_t next =
+        a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * SB_PANEL * element_size(format) : panels * a->panel_size;
     if (panels == 1)
         tile_rows(format, 1, a, p, begin, next);
     else
