@@ -181,8 +181,11 @@ static void check_name(const char *only)
         if (!strcmp(ops[i].name, only)) return;
     if (!strcmp(only, "attention")) return;
     char *names = cli_text("%s", ops[0].name);
-    for (int i = 1; i < op_count; i++)
-        if (strcmp(ops[i].name, ops[i - 1].name)) names = cli_text("%s, %s", names, ops[i].name);
+    for (int i = 1; i < op_count; i++) {
+        int seen = 0;
+        while (strcmp(ops[seen].name, ops[i].name)) seen++;
+        if (seen == i) names = cli_text("%s, %s", names, ops[i].name);
+    }
     cli_die("there is no op '%s'; there are %s, attention", only, names);
 }
 
