@@ -69,6 +69,25 @@ static double error_of(const function *f, float x, float y)
     return fabs(want - (double)y) / unit;
 }
 
+/* The vector forms, one an instruction set. */
+typedef struct {
+    unsigned cpu; /* SB_CPU_* flags it needs */
+    math_map *map;
+    math_weights *weights;
+    math_to_f16 *to_f16; /* the hardware's conversions; NULL: those of another row */
+    math_from_f16 *from_f16;
+} form;
+
+static const form forms[] = {
+#if defined(SB_HAVE_X86)
+    {SB_CPU_AVX2, math_map_avx2, math_weights_avx2, math_to_f16_avx2, math_from_f16_avx2},
+    {SB_CPU_AVX512, math_map_avx512, math_weights_avx512, NULL, NULL},
+#endif
+    {~0u, NULL, NULL, NULL, NULL}, /* for a machine without one */
+};
+
+static int can_run(const form *f) { return (f->cpu & ~sb_cpu_host()) == 0; }
+
 typedef struct {
     double worst;
     float at;
@@ -91,7 +110,7 @@ static long long count_differing(const float *want, const float *have)
 }
 
 /* One block of inputs, starting at the bit pattern `begin`. */
-static void try_block(math_function id, uint64_t begin, uint64_t stride, unsigned cpu, result *r)
+static void try_block(math_function id, uint64_t begin, uint64_t stride, result *r)
 {
     float in[MATH_BLOCK], want[MATH_BLOCK], have[MATH_BLOCK];
     for (int i = 0; i < MATH_BLOCK; i++) in[i] = sb_float((uint32_t)(begin + (uint64_t)i * stride));
@@ -103,18 +122,15 @@ static void try_block(math_function id, uint64_t begin, uint64_t stride, unsigne
             r->at = in[i];
         }
     }
-    if (cpu & SB_CPU_AVX2) {
-        math_map_avx2(id, in, have);
-        r->differing += count_differing(want, have);
-    }
-    if (cpu & SB_CPU_AVX512) {
-        math_map_avx512(id, in, have);
+    for (const form *f = forms; f->map; f++) {
+        if (!can_run(f)) continue;
+        f->map(id, in, have);
         r->differing += count_differing(want, have);
     }
     r->inputs += MATH_BLOCK;
 }
 
-static void try_function(math_function id, uint64_t stride, unsigned cpu)
+static void try_function(math_function id, uint64_t stride)
 {
     result total = {0};
     const int64_t blocks = (int64_t)(((1ull << 32) / stride + MATH_BLOCK - 1) / MATH_BLOCK);
@@ -123,7 +139,7 @@ static void try_function(math_function id, uint64_t stride, unsigned cpu)
         const sb_fpenv caller = sb_fpenv_enter();
         result r = {0};
 #pragma omp for schedule(dynamic, 64)
-        for (int64_t b = 0; b < blocks; b++) try_block(id, (uint64_t)b * MATH_BLOCK * stride, stride, cpu, &r);
+        for (int64_t b = 0; b < blocks; b++) try_block(id, (uint64_t)b * MATH_BLOCK * stride, stride, &r);
 #pragma omp critical
         {
             total.inputs += r.inputs;
@@ -160,31 +176,27 @@ static int bf16_is_right(float x, uint16_t h)
     return fabs(want) >= 0x1p128 ? isinf(have) != 0 : (double)have == want;
 }
 
-static void try_conversions(uint64_t stride, unsigned cpu)
+static void try_conversions(uint64_t stride)
 {
     long long f16 = 0, bf16 = 0, weights = 0, inputs = 0;
     for (uint64_t begin = 0; begin < 1ull << 32; begin += stride * MATH_BLOCK) {
         float in[MATH_BLOCK];
-        uint16_t hardware[MATH_BLOCK];
-        int32_t weight[2][MATH_BLOCK];
+        uint16_t half[MATH_BLOCK];
+        int32_t weight[MATH_BLOCK];
         for (int i = 0; i < MATH_BLOCK; i++) in[i] = sb_float((uint32_t)(begin + (uint64_t)i * stride));
-        if (cpu & SB_CPU_AVX2) {
-            math_to_f16_avx2(in, hardware);
-            math_weights_avx2(in, weight[0]);
-        }
-        if (cpu & SB_CPU_AVX512) math_weights_avx512(in, weight[1]);
-        for (int i = 0; i < MATH_BLOCK; i++) {
-            bf16 += !bf16_is_right(in[i], sb_to_bf16(in[i]));
-            if (!(cpu & SB_CPU_AVX2)) continue;
-            f16 += sb_to_f16(in[i]) != (sb_is_nan(in[i]) ? SB_NAN_F16 : hardware[i]);
-            if (!(in[i] <= 0.0f)) continue;
-            weights += weight[0][i] != sb_exp_weight(in[i]);
-            if (cpu & SB_CPU_AVX512) weights += weight[1][i] != sb_exp_weight(in[i]);
+        for (int i = 0; i < MATH_BLOCK; i++) bf16 += !bf16_is_right(in[i], sb_to_bf16(in[i]));
+        for (const form *f = forms; f->map; f++) {
+            if (!can_run(f)) continue;
+            f->weights(in, weight);
+            for (int i = 0; i < MATH_BLOCK; i++) weights += in[i] <= 0.0f && weight[i] != sb_exp_weight(in[i]);
+            if (!f->to_f16) continue;
+            f->to_f16(in, half);
+            for (int i = 0; i < MATH_BLOCK; i++) f16 += sb_to_f16(in[i]) != (sb_is_nan(in[i]) ? SB_NAN_F16 : half[i]);
         }
         inputs += MATH_BLOCK;
     }
     char detail[100];
-    snprintf(detail, sizeof detail, "%lld inputs, %lld differ from F16C", inputs, f16);
+    snprintf(detail, sizeof detail, "%lld inputs, %lld differ from the hardware's", inputs, f16);
     report("f32 to f16", !f16, detail);
     snprintf(detail, sizeof detail, "%lld inputs, %lld differ from rounding in double", inputs, bf16);
     report("f32 to bf16", !bf16, detail);
@@ -192,20 +204,19 @@ static void try_conversions(uint64_t stride, unsigned cpu)
     report("exp weight", !weights, detail);
 }
 
-static void try_from_f16(unsigned cpu)
+static void try_from_f16(const form *f)
 {
-    if (!(cpu & SB_CPU_AVX2)) return;
     long long differing = 0;
     for (uint32_t begin = 0; begin < 65536; begin += MATH_BLOCK) {
         uint16_t in[MATH_BLOCK];
         float want[MATH_BLOCK];
         for (uint32_t i = 0; i < MATH_BLOCK; i++) in[i] = (uint16_t)(begin + i);
-        math_from_f16_avx2(in, want);
+        f->from_f16(in, want);
         for (int i = 0; i < MATH_BLOCK; i++)
             differing += sb_bits(sb_canonical(sb_from_f16(in[i]))) != sb_bits(sb_canonical(want[i]));
     }
     char detail[80];
-    snprintf(detail, sizeof detail, "65536 inputs, %lld differ from F16C", differing);
+    snprintf(detail, sizeof detail, "65536 inputs, %lld differ from the hardware's", differing);
     report("f16 to f32", !differing, detail);
 }
 
@@ -216,11 +227,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: samebits_math [stride >= 1]\n");
         return 2;
     }
-    const unsigned cpu = sb_cpu_host();
     sb_fpenv_enter();
-    try_from_f16(cpu);
-    try_conversions((uint64_t)stride, cpu);
-    for (int id = 0; id < MATH_COUNT; id++) try_function((math_function)id, (uint64_t)stride, cpu);
+    for (const form *f = forms; f->map; f++)
+        if (f->from_f16 && can_run(f)) try_from_f16(f);
+    try_conversions((uint64_t)stride);
+    for (int id = 0; id < MATH_COUNT; id++) try_function((math_function)id, (uint64_t)stride);
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed != 0;
 }

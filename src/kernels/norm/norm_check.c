@@ -93,8 +93,9 @@ static double error_of(int centered, int64_t n, check_rng *rng)
     for (int64_t i = 0; i < n; i++) square += (x[i] - mean) * (x[i] - mean) / (double)n;
     for (int64_t i = 0; i < n; i++) {
         const double want = (x[i] - mean) / sqrt(square + (double)1e-6f);
-        worst = fmax(worst, fabs(want - (double)y[i]));
-        largest = fmax(largest, fabs(want));
+        const double error = fabs(want - (double)y[i]), size = fabs(want);
+        worst = SB_MAX(error, worst); /* fmax here is more than gcc 12 for aarch64 can compile */
+        largest = SB_MAX(size, largest);
     }
     check_free(x);
     check_free(y);
