@@ -26,10 +26,7 @@ static void run(const row_case *c, setting how, const tensor *x, tensor *out)
 }
 
 /* How many terms m rows of the op add up, all outputs together. */
-static int64_t terms(const problem *p, int64_t m)
-{
-    return m * p->k * (p->op->flags & OP_HAS_N ? p->n : 1);
-}
+static int64_t terms(const problem *p, int64_t m) { return m * p->k * (p->op->flags & OP_HAS_N ? p->n : 1); }
 
 /* A case in words; `text` says what was changed. */
 #define CASE_FORMAT "%s, %s M=%lld K=%lld N=%lld"
