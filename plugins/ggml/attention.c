@@ -30,6 +30,33 @@ static void vector_of(const float *data, int64_t count, sbg_view *view)
     view->stride[0] = 1;
 }
 
+/* What the two ops share: mask, ALiBi slopes and sinks as samebits takes them; NULL where an op has none. */
+typedef struct {
+    sbg_view mask_view, slope_view, sink_view;
+    float factors[MAX_HEADS];
+    const DLTensor *mask, *slopes, *sinks;
+} extras;
+
+static void open_extras(const struct ggml_tensor *mask, const struct ggml_tensor *sinks, float max_bias, int64_t rows,
+                        int64_t heads, extras *e)
+{
+    e->mask = e->slopes = e->sinks = NULL;
+    if (mask) {
+        sbg_view_of(mask, &e->mask_view);
+        e->mask_view.shape[2] = rows; /* it may have rows of padding */
+        e->mask = &e->mask_view.tensor;
+    }
+    if (mask && max_bias > 0) {
+        slopes_of(max_bias, heads, e->factors);
+        vector_of(e->factors, heads, &e->slope_view);
+        e->slopes = &e->slope_view.tensor;
+    }
+    if (sinks) {
+        vector_of(sinks->data, sinks->ne[0], &e->sink_view);
+        e->sinks = &e->sink_view.tensor;
+    }
+}
+
 /* --- FLASH_ATTN_EXT: src q (D, Lq, H, B), k (D, Lk, Hkv, B), v (Dv, Lk, Hkv, B), mask, sinks --- */
 
 /* The quantised ones whose weights are one product, which no compiler can round differently. */
@@ -103,10 +130,9 @@ static void close_cache(sbg_backend *backend, cache_view *cache)
 
 static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
 {
-    const struct ggml_tensor *q = op->src[0], *mask = op->src[3], *sinks = op->src[4];
-    const float max_bias = sbg_param(op, 1);
-    float factors[MAX_HEADS];
-    sbg_view query, mask_view, sink_view, slope_view, out;
+    const struct ggml_tensor *q = op->src[0];
+    sbg_view query, out;
+    extras e;
     samebits_attention_params p;
     samebits_attention_params_default(&p);
     p.scale = sbg_param(op, 0);
@@ -114,20 +140,10 @@ static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
     sbg_view_of(q, &query);
     sbg_view_of(op, &out);
     sbg_swap_dims(&out, 1, 2); /* ggml stores (B, Lq, H, Dv) */
-    if (mask) {
-        sbg_view_of(mask, &mask_view);
-        mask_view.shape[2] = q->ne[1]; /* it may have rows of padding */
-        p.mask = &mask_view.tensor;
-    }
-    if (mask && max_bias > 0) {
-        slopes_of(max_bias, q->ne[2], factors);
-        vector_of(factors, q->ne[2], &slope_view);
-        p.slopes = &slope_view.tensor;
-    }
-    if (sinks) {
-        vector_of(sinks->data, sinks->ne[0], &sink_view);
-        p.sinks = &sink_view.tensor;
-    }
+    open_extras(op->src[3], op->src[4], sbg_param(op, 1), q->ne[1], q->ne[2], &e);
+    p.mask = e.mask;
+    p.slopes = e.slopes;
+    p.sinks = e.sinks;
     cache_view k, v = {.size = 0};
     samebits_status status = open_cache(backend, op->src[1], &k);
     if (status) return status;
@@ -153,29 +169,18 @@ static bool supports_softmax(const struct ggml_tensor *op)
 
 static samebits_status softmax(sbg_backend *backend, struct ggml_tensor *op)
 {
-    const struct ggml_tensor *x = op->src[0], *mask = op->src[1], *sinks = op->src[2];
-    const float max_bias = sbg_param(op, 1);
-    float factors[MAX_HEADS];
-    sbg_view in, mask_view, sink_view, slope_view, out;
+    const struct ggml_tensor *x = op->src[0];
+    sbg_view in, out;
+    extras e;
     samebits_softmax_params p;
     samebits_softmax_params_default(&p);
     p.scale = sbg_param(op, 0);
     sbg_view_of(x, &in);
     sbg_view_of(op, &out);
-    if (mask) {
-        sbg_view_of(mask, &mask_view);
-        mask_view.shape[2] = x->ne[1];
-        p.mask = &mask_view.tensor;
-    }
-    if (mask && max_bias > 0) {
-        slopes_of(max_bias, x->ne[2], factors);
-        vector_of(factors, x->ne[2], &slope_view);
-        p.slopes = &slope_view.tensor;
-    }
-    if (sinks) {
-        vector_of(sinks->data, sinks->ne[0], &sink_view);
-        p.sinks = &sink_view.tensor;
-    }
+    open_extras(op->src[1], op->src[2], sbg_param(op, 1), x->ne[1], x->ne[2], &e);
+    p.mask = e.mask;
+    p.slopes = e.slopes;
+    p.sinks = e.sinks;
     return samebits_softmax(backend->samebits, &in.tensor, &p, &out.tensor);
 }
 
