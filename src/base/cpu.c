@@ -15,7 +15,7 @@ unsigned sb_cpu_host(void)
     }
 #if defined(SB_EMULATED_LEVEL)
     /* This build makes the AVX-512 rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
-    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI;
+    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16;
 #endif
 #endif
     return flags;

@@ -88,6 +88,12 @@ SB_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s) { return _mm512_dpbusd_epi32(sum, u, s); }
 #endif
 
+#if defined(__AVX512BF16__)
+/* fma(a1, b1, fma(a0, b0, sum)) with a0, b0 the bf16 in the high and a1, b1 those in the low half of a lane; subnormal
+ * inputs and results are zero, whatever the floating-point environment. */
+SB_INLINE vf vf_dot_bf16(vf sum, vi a, vi b) { return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b); }
+#endif
+
 /* table[the low 4 bits of index] */
 SB_INLINE vf vf_lookup(vf table, vi index) { return _mm512_permutexvar_ps(index, table); }
 

@@ -187,6 +187,19 @@ SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
     return r.i;
 }
 
+/* VDPBF16PS, which flushes. */
+SB_INLINE vf v_flush(vf a)
+{
+    const vi magnitude = (vi)a & vi_set1(0x7FFFFFFF);
+    return (vf)((vi)a & ((magnitude >= vi_set1(0x00800000)) | vi_set1(INT32_MIN)));
+}
+SB_INLINE vf vf_dot_bf16(vf sum, vi a, vi b)
+{
+    const vi high = vi_set1((int32_t)0xFFFF0000);
+    sum = v_flush(vf_fma(v_flush((vf)(a & high)), v_flush((vf)(b & high)), v_flush(sum)));
+    return v_flush(vf_fma(v_flush((vf)(a << 16)), v_flush((vf)(b << 16)), sum));
+}
+
 SB_INLINE vf vf_lookup(vf table, vi index)
 {
     vf r = vf_zero();

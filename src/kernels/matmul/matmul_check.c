@@ -5,24 +5,61 @@
 
 #include "check/check.h"
 
+/* What x and w of a bf16 product are made of: biased exponents of x and of w from `first`, `spread` of them. */
+typedef struct fill {
+    const char *name;
+    int x_is_bf16, x_first, x_spread, w_first, w_spread;
+} fill;
+
+static const fill bf16_fills[] = {
+    {"normal", 1, 100, 40, 100, 40},      {"f32 x", 0, 100, 40, 100, 40},    {"at the bound", 1, 71, 2, 71, 2},
+    {"below the bound", 1, 66, 2, 66, 2}, /* sums that cancel are subnormal */
+    {"subnormal x", 1, 0, 1, 143, 10},    {"subnormal w", 1, 143, 10, 0, 1}, {"infinite products", 1, 170, 40, 170, 40},
+    {"infinite x", 1, 200, 56, 10, 20},
+};
+
+/* 1 of 32 is zero. No NaN: which of several comes through is for the epilogue to settle. */
+static uint16_t random_bf16(check_rng *rng, int first, int spread)
+{
+    const uint64_t r = check_next(rng), exponent = (uint64_t)first + (r >> 16) % (unsigned)spread;
+    if ((r >> 48) % 32 == 0) return (uint16_t)(r & 0x8000);
+    return (uint16_t)((r & (exponent == 255 ? 0x8000 : 0x807F)) | exponent << 7);
+}
+
+static void fill_operands(check_rng *rng, const sb_matmul_row *row, const fill *how, float *x, int64_t x_count, void *w,
+                          int64_t w_count)
+{
+    uint16_t *h = w;
+    if (how) {
+        for (int64_t i = 0; i < x_count; i++) {
+            const uint32_t low = how->x_is_bf16 ? 0 : (uint32_t)check_next(rng) & 0xFFFFu;
+            x[i] = sb_float((uint32_t)random_bf16(rng, how->x_first, how->x_spread) << 16 | low);
+        }
+        for (int64_t i = 0; i < w_count; i++) h[i] = random_bf16(rng, how->w_first, how->w_spread);
+        return;
+    }
+    check_floats(rng, x, x_count);
+    if (row->format == SAMEBITS_FORMAT_F32) {
+        check_floats(rng, w, w_count);
+        return;
+    }
+    const uint16_t limit = row->format == SAMEBITS_FORMAT_F16 ? 0x7BFF : 0x4FFF; /* finite, no overflow */
+    for (int64_t i = 0; i < w_count; i++) {
+        h[i] = (uint16_t)check_next(rng);
+        if ((h[i] & 0x7FFF) > limit) h[i] &= 0xBFFF;
+    }
+}
+
 /* One product: packed random x and w, so that strides, tails and layouts stay the op's business. */
-static void run(const sb_matmul_row *row, const sb_matmul_row *ref, int64_t rows, int64_t panels, int64_t k,
-                int64_t tile, check_rng *rng)
+static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *how, int64_t rows, int64_t panels,
+                int64_t k, check_rng *rng)
 {
     const int64_t stride = panels * SB_PANEL + 16, panel_size = sb_panel_size(row->format, k);
+    const int64_t tile = sb_ceil_div(rows, sb_ceil_div(rows, row->max_tile));
     float *x = check_alloc((size_t)(rows * k) * 4);
     uint8_t *w = check_alloc((size_t)(panels * panel_size));
     float *want = check_alloc((size_t)(rows * stride) * 4), *have = check_alloc((size_t)(rows * stride) * 4);
-    check_floats(rng, x, rows * k);
-    if (row->format == SAMEBITS_FORMAT_F32) {
-        check_floats(rng, (float *)w, panels * panel_size / 4);
-    } else {
-        uint16_t *h = (uint16_t *)w;
-        const uint16_t limit = row->format == SAMEBITS_FORMAT_F16 ? 0x7BFF : 0x4FFF; /* finite, no overflow */
-        for (int64_t i = 0; i < panels * panel_size / 2; i++) h[i] = (uint16_t)check_next(rng);
-        for (int64_t i = 0; i < panels * panel_size / 2; i++)
-            if ((h[i] & 0x7FFF) > limit) h[i] &= 0xBFFF;
-    }
+    fill_operands(rng, row, how, x, rows * k, w, panels * SB_PANEL * k);
     sb_matmul_args args = {.rows = rows,
                            .k = k,
                            .panels = panels,
@@ -36,13 +73,22 @@ static void run(const sb_matmul_row *row, const sb_matmul_row *ref, int64_t rows
     args.acc = have;
     row->fn(&args);
     char what[160];
-    snprintf(what, sizeof what, "%s rows %lld panels %lld k %lld", row->name, (long long)rows, (long long)panels,
-             (long long)k);
+    snprintf(what, sizeof what, "%s rows %lld panels %lld k %lld, %s", row->name, (long long)rows, (long long)panels,
+             (long long)k, how ? how->name : "any");
     check_same(what, want, have, rows * stride, 4); /* the padding too: rows must leave it alone */
     check_free(x);
     check_free(w);
     check_free(want);
     check_free(have);
+}
+
+static void check_bf16(const sb_matmul_row *row, const sb_matmul_row *ref, check_rng *rng)
+{
+    static const int64_t depths[] = {1, 2, 255, 256, 257, 700}, heights[] = {1, 12, 49, 96, 97, 150};
+    for (size_t f = 0; f < sizeof bf16_fills / sizeof *bf16_fills; f++)
+        for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
+            for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
+                run(row, ref, &bf16_fills[f], heights[h], 1 + check_below(rng, 4), depths[d], rng);
 }
 
 void check_matmul(void)
@@ -56,10 +102,8 @@ void check_matmul(void)
         const sb_matmul_row *ref = sb_matmul_select(rows[i].format, SB_CPU_NONE);
         if (rows[i].cpu & ~check_cpu() || &rows[i] == ref) continue;
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
-            for (size_t h = 0; h < sizeof heights / sizeof *heights; h++) {
-                const int64_t tiles = sb_ceil_div(heights[h], rows[i].max_tile);
-                run(&rows[i], ref, heights[h], 1 + check_below(&rng, 6), depths[d], sb_ceil_div(heights[h], tiles),
-                    &rng);
-            }
+            for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
+                run(&rows[i], ref, NULL, heights[h], 1 + check_below(&rng, 6), depths[d], &rng);
+        if (rows[i].format == SAMEBITS_FORMAT_BF16) check_bf16(&rows[i], ref, &rng);
     }
 }
