@@ -117,15 +117,35 @@ int64_t tensor_spilled(const tensor *t)
     return spilled;
 }
 
+static float f16_to_f32(uint32_t bits)
+{
+    const uint32_t sign = bits << 16 & 0x80000000, exponent = bits >> 10 & 31, mantissa = bits & 0x3FF;
+    float value = (float)mantissa * 0x1p-24f; /* of a subnormal */
+    uint32_t wide;
+    memcpy(&wide, &value, 4);
+    if (exponent) wide = (exponent == 31 ? 255 : exponent + 112) << 23 | mantissa << 13;
+    wide |= sign;
+    memcpy(&value, &wide, 4);
+    return value;
+}
+
+/* Round to nearest, ties to even, in integers: a host's rounding mode does not matter here. */
+static uint32_t f16_from_f32(uint32_t bits)
+{
+    const uint32_t sign = bits >> 16 & 0x8000, size = bits & 0x7FFFFFFF;
+    if (size >= 0x477FF000) return sign | 0x7C00; /* 65520 and above */
+    if (size < 0x33000000) return sign;           /* below half the smallest subnormal */
+    const int exponent = (int)(size >> 23), shift = exponent < 113 ? 126 - exponent : 13;
+    const uint32_t mantissa = (size & 0x7FFFFF) | 0x800000, rest = mantissa & ((1u << shift) - 1),
+                   half = 1u << (shift - 1);
+    const uint32_t kept = mantissa >> shift, up = rest > half || (rest == half && kept & 1);
+    return sign | (kept + up + (exponent < 113 ? 0 : (uint32_t)(exponent - 113) << 10));
+}
+
 float bits_to_f32(dtype type, uint32_t bits)
 {
     float value;
-    if (type == T_F16) {
-        const uint16_t h = (uint16_t)bits;
-        _Float16 half;
-        memcpy(&half, &h, 2);
-        return (float)half;
-    }
+    if (type == T_F16) return f16_to_f32(bits);
     if (type == T_BF16) bits <<= 16;
     memcpy(&value, &bits, 4);
     return value;
@@ -136,12 +156,7 @@ uint32_t bits_from_f32(dtype type, float value)
     uint32_t bits;
     memcpy(&bits, &value, 4);
     const int nan = (bits & 0x7FFFFFFF) > 0x7F800000;
-    if (type == T_F16) {
-        const _Float16 half = (_Float16)value;
-        uint16_t h;
-        memcpy(&h, &half, 2);
-        return nan ? 0x7E00 : h;
-    }
+    if (type == T_F16) return nan ? 0x7E00 : f16_from_f32(bits);
     if (type == T_BF16) return nan ? 0x7FC0 : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
     return nan ? 0x7FC00000 : bits;
 }

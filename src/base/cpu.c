@@ -1,12 +1,22 @@
 #include "base/cpu.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Clang's __builtin_cpu_supports does not know f16c. Whether the system keeps its registers is told by AVX2's. */
+static int has_f16c(void)
+{
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
 unsigned sb_cpu_host(void)
 {
     unsigned flags = SB_CPU_NONE;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
-        flags |= SB_CPU_AVX2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) flags |= SB_CPU_AVX2;
     if ((flags & SB_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         flags |= SB_CPU_AVX512;

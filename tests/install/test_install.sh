@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs, moves the installed tree elsewhere, and builds and runs the examples against it.
-# Usage: test_install.sh CMAKE BUILD SOURCE WORK LIBDIR
+# Usage: CC=... CXX=... test_install.sh CMAKE BUILD SOURCE WORK LIBDIR
 set -eu
 cmake=$1 build=$2 source=$3 work=$4 libdir=$5
 
@@ -31,9 +31,9 @@ echo "- pkg-config"
 PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
 version=$(pkg-config --modversion samebits)
-cc -std=c99 -Wall -Wextra -Werror "$source/examples/matmul.c" $(pkg-config --cflags --libs samebits) -o "$work/by_pkgconfig"
+"$CC" -std=c99 -Wall -Wextra -Werror "$source/examples/matmul.c" $(pkg-config --cflags --libs samebits) -o "$work/by_pkgconfig"
 LD_LIBRARY_PATH=$lib "$work/by_pkgconfig"
-cc -std=c99 "$source/examples/matmul.c" $(pkg-config --cflags samebits) "$lib/libsamebits.a" \
+"$CC" -std=c99 "$source/examples/matmul.c" $(pkg-config --cflags samebits) "$lib/libsamebits.a" \
     $(pkg-config --static --libs samebits | sed 's/-lsamebits//') -o "$work/by_pkgconfig_static"
 "$work/by_pkgconfig_static"
 

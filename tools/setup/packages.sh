@@ -25,6 +25,8 @@ LIST
     [[ $1 == test ]] || return 0
     cat << 'LIST'
 libcmocka-dev       pkg-config --exists cmocka
+clang               have clang
+libomp-dev          echo '#include <omp.h>' | clang -fopenmp -E -
 LIST
 }
 

@@ -86,6 +86,9 @@ test_sanitizers() {
     fi
 }
 
+# The other compiler; `./dev compilers` tries all that are here, with every optimisation.
+test_compiler() { step "fingerprints, Clang" fingerprints clang -O1 -DSB_NO_UNROLL || true; }
+
 # The command against every CPU level that this machine has.
 test_command() {
     local samebits=$RELEASE/bin/samebits
@@ -136,6 +139,7 @@ cmd_test() {
     need_packages test
     test_kernels
     test_sanitizers
+    test_compiler
     test_command
     test_plugin
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
