@@ -9,6 +9,10 @@ has_cmake() {
     [[ -n $version && $(printf '3.25\n%s\n' "$version" | sort -V | head -n 1) == 3.25 ]]
 }
 
+has_python_header() {
+    python3 -c 'import os, sysconfig; assert os.path.exists(sysconfig.get_path("include") + "/Python.h")'
+}
+
 # Debian's and Ubuntu's name of a package, and how to see that what it brings is here.
 packages() {
     cat << 'LIST'
@@ -18,6 +22,7 @@ pkg-config          have pkg-config
 git                 have git
 python3             have python3
 python3-venv        python3 -c 'import venv, ensurepip'
+python3-dev         has_python_header
 libdlpack-dev       has_header dlpack/dlpack.h
 libcurl4-openssl-dev pkg-config --exists libcurl
 libcjson-dev        pkg-config --exists libcjson

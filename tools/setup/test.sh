@@ -135,12 +135,18 @@ test_plugin() {
     step "demo --short" "$ROOT/dev" demo --short || true
 }
 
+test_python() {
+    step "build: Python wheel" build_wheel || return 0
+    step "Python package" test_wheel || true
+}
+
 cmd_test() {
     need_packages test
     test_kernels
     test_sanitizers
     test_compiler
     test_command
+    test_python
     test_plugin
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
     ((FAILED == 0))

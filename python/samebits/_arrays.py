@@ -1,0 +1,88 @@
+"""Arrays of several libraries as the extension module takes them, without copies, and new arrays of the same kind."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+@functools.cache
+def _library(kind: Any) -> str:
+    return str(kind.__module__).partition(".")[0]
+
+
+def library(array: Any) -> str:
+    """The package that an array belongs to, such as "numpy" or "torch"."""
+    kind: Any = type(array)
+    return _library(kind)
+
+
+def _refuse(array: Any) -> TypeError:
+    return TypeError(
+        f"{type(array).__name__} is no array: want NumPy, PyTorch, or anything with __dlpack__ or the buffer protocol"
+    )
+
+
+def as_array(array: Any) -> Any:
+    """The array itself, or a NumPy view of an object that has only the buffer protocol. Raises TypeError."""
+    if hasattr(array, "dtype") and hasattr(array, "shape"):
+        return array
+    try:
+        return np.asarray(memoryview(array))
+    except TypeError:
+        raise _refuse(array) from None
+
+
+@functools.cache
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+def dtype_name(array: Any) -> str:
+    """The dtype without the library's prefix, such as "float32"."""
+    return _name(array.dtype)
+
+
+def borrow(array: Any) -> Any:
+    """What the extension module reads the array's memory through."""
+    if array is None:
+        return None
+    if library(array) == "torch":
+        return sys.modules["torch"]._C._to_dlpack(array.detach())
+    if isinstance(array, np.ndarray) and dtype_name(array) == "bfloat16":
+        return array.view(np.uint16), "bfloat16"  # NumPy's DLPack has no bf16
+    return array
+
+
+@functools.cache
+def _numpy_dtype(dtype: str) -> np.dtype[Any]:
+    if dtype == "bfloat16":
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise TypeError("a bfloat16 NumPy array needs the package ml-dtypes") from None
+        bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return bfloat16
+    return np.dtype(dtype)
+
+
+def empty(like: Any, shape: Shape, dtype: str) -> Any:
+    """A new array of the library that `like` belongs to; a NumPy array for those that have no writable ones."""
+    if library(like) == "torch":
+        torch = sys.modules["torch"]
+        return torch.empty(shape, dtype=getattr(torch, dtype))
+    return np.empty(shape, _numpy_dtype(dtype))
+
+
+def finish(like: Any, out: Any) -> Any:
+    """The result as an array of the library that `like` belongs to."""
+    kind = library(like)
+    if kind in ("mlx", "jax", "jaxlib") and isinstance(out, np.ndarray):
+        module = sys.modules["mlx.core" if kind == "mlx" else "jax.numpy"]
+        return module.array(out)
+    return out

@@ -1,0 +1,250 @@
+"""The functions of the package. Orders of arithmetic: spec/ops in the sources."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from . import _arrays, _core
+
+_lock = threading.Lock()
+_contexts: dict[int, _core.Context] = {}
+_threads = 0
+
+
+def _context(threads: int | None = None) -> _core.Context:
+    """The context of a number of threads; contexts may be shared by any number of callers."""
+    number = _threads if threads is None else threads
+    context = _contexts.get(number)
+    if context is None:
+        with _lock:
+            context = _contexts.setdefault(number, _core.Context(threads=number))
+    return context
+
+
+def set_num_threads(threads: int) -> None:
+    """Sets how many threads later calls may use; 0: one per CPU. Never changes a bit.
+
+    Raises ValueError if the number is negative or above 1024."""
+    global _threads
+    _context(threads)
+    _threads = threads
+
+
+def get_num_threads() -> int:
+    """How many threads a call may use."""
+    return _context().threads
+
+
+def formats() -> dict[str, tuple[int, int]]:
+    """The weight formats: weights a block, and bytes a block."""
+    return _core.formats()
+
+
+class Weights:
+    """Weights packed once for many products. Packing never changes a bit.
+
+    w: (N, K) for a float format; for a GGUF format uint8 (N, bytes of a row). ``format`` defaults to w's own dtype.
+    w is not needed afterwards. Raises ValueError, TypeError, BufferError."""
+
+    __slots__ = ("_core",)
+
+    def __init__(self, w: Any, format: str | None = None) -> None:
+        names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
+        w = _arrays.as_array(w)
+        if format is None:
+            dtype = _arrays.dtype_name(w)
+            if dtype not in names:
+                raise TypeError(f"w is {dtype}; name its format, one of {', '.join(formats())}")
+            format = names[dtype]
+        self._core = _core.Weights(_context(), _arrays.borrow(w), format)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(N, K): outputs and inputs."""
+        return self._core.shape
+
+    @property
+    def format(self) -> str:
+        return self._core.format
+
+    def __repr__(self) -> str:
+        return f"samebits.Weights(shape={self.shape}, format={self.format!r})"
+
+
+def _float_name(array: Any) -> str:
+    dtype = _arrays.dtype_name(array)
+    if dtype not in ("float32", "float16", "bfloat16"):
+        raise TypeError(f"an array of {dtype} is not taken; want float32, float16 or bfloat16")
+    return dtype
+
+
+def _common_dtype(a: Any, b: Any) -> str:
+    """The dtype of a product: the operands', or float32 where they differ."""
+    first, second = _float_name(a), _float_name(b)
+    return first if first == second else "float32"
+
+
+def _output(like: Any, shape: tuple[int, ...], dtype: str, out: Any) -> Any:
+    return _arrays.empty(like, shape, dtype) if out is None else out
+
+
+def _epilogue(c: Any, bias: Any, alpha: float, beta: float, activation: str) -> dict[str, Any]:
+    return {
+        "c": _arrays.borrow(c),
+        "bias": _arrays.borrow(bias),
+        "alpha": alpha,
+        "beta": beta,
+        "activation": activation,
+    }
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    c: Any = None,
+    bias: Any = None,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    activation: str = "none",
+    out: Any = None,
+) -> Any:
+    """activation(alpha * (a @ b) + beta * c + bias), rounded once.
+
+    a (..., M, K), b (..., K, N); batch dimensions broadcast; any strides. c broadcasts to the result, bias is (N,).
+    dtypes float32, float16, bfloat16; float32 results from operands of different dtypes. activation: none, relu, silu,
+    gelu, gelu_tanh. Raises ValueError, TypeError, BufferError; out is then untouched."""
+    a, b = _arrays.as_array(a), _arrays.as_array(b)
+    dtype = _common_dtype(a, b)
+    if len(a.shape) < 2 or len(b.shape) < 2:
+        raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}; both want two dimensions or more")
+    batch = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    result = _output(a, (*batch, a.shape[-2], b.shape[-1]), dtype, out)
+    _core.matmul(
+        _context(),
+        _arrays.borrow(a),
+        _arrays.borrow(b),
+        _arrays.borrow(result),
+        **_epilogue(c, bias, alpha, beta, activation),
+    )
+    return _arrays.finish(a, result)
+
+
+def linear(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    order: str = "portable-1",
+    activation: str = "none",
+    out: Any = None,
+) -> Any:
+    """activation(x @ w^T + bias), rounded once.
+
+    x (..., K); w (N, K), or Weights. With quantised weights the result has x's dtype; order "int8-1" rounds x to int8
+    in blocks of 32 and is faster. Raises as matmul."""
+    x = _arrays.as_array(x)
+    if isinstance(w, Weights):
+        result = _output(x, (*x.shape[:-1], w.shape[0]), _float_name(x), out)
+        _core.linear_prepared(
+            _context(),
+            _arrays.borrow(x),
+            w._core,
+            _arrays.borrow(result),
+            order,
+            **_epilogue(None, bias, 1.0, 0.0, activation),
+        )
+        return _arrays.finish(x, result)
+    if order != "portable-1":
+        raise ValueError(f"order '{order}' is for quantised weights: prepare them with samebits.Weights")
+    w = _arrays.as_array(w)
+    dtype = _common_dtype(x, w)
+    result = _output(x, (*x.shape[:-1], w.shape[0]), dtype, out)
+    _core.linear(
+        _context(),
+        _arrays.borrow(x),
+        _arrays.borrow(w),
+        _arrays.borrow(result),
+        **_epilogue(None, bias, 1.0, 0.0, activation),
+    )
+    return _arrays.finish(x, result)
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    scale: float | None = None,
+    mask: Any = None,
+    causal: bool = False,
+    window: int = 0,
+    softcap: float = 0.0,
+    slopes: Any = None,
+    sinks: Any = None,
+    key_index: Any = None,
+    key_length: Any = None,
+    out: Any = None,
+) -> Any:
+    """softmax(mask(scale * q k^T)) v, each sum over keys exact.
+
+    q (B, H, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv), H a multiple of Hkv. scale defaults to D^-0.5. mask: bool
+    (True keeps) or added, broadcasting to (B, H, Lq, Lk). causal aligns to the lower right; window keeps the last
+    positions. key_index (B, L) int32 and key_length (B,) int32 list the rows of k and v of each sequence. A hidden key is never
+    read. Raises as matmul."""
+    q, k, v = _arrays.as_array(q), _arrays.as_array(k), _arrays.as_array(v)
+    result = _output(q, (*q.shape[:-1], v.shape[-1]), _float_name(q), out)
+    _core.attention(
+        _context(),
+        _arrays.borrow(q),
+        _arrays.borrow(k),
+        _arrays.borrow(v),
+        _arrays.borrow(result),
+        scale=q.shape[-1] ** -0.5 if scale is None else scale,
+        softcap=softcap,
+        causal=causal,
+        window=window,
+        mask=_arrays.borrow(mask),
+        slopes=_arrays.borrow(slopes),
+        sinks=_arrays.borrow(sinks),
+        key_index=_arrays.borrow(key_index),
+        key_length=_arrays.borrow(key_length),
+    )
+    return _arrays.finish(q, result)
+
+
+def softmax(x: Any, *, scale: float = 1.0, mask: Any = None, out: Any = None) -> Any:
+    """softmax(scale * x + mask) along the last dimension. Raises as matmul."""
+    x = _arrays.as_array(x)
+    result = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.softmax(_context(), _arrays.borrow(x), _arrays.borrow(result), scale, _arrays.borrow(mask))
+    return _arrays.finish(x, result)
+
+
+def log_softmax(x: Any, *, out: Any = None) -> Any:
+    """log(softmax(x)) along the last dimension. Raises as matmul."""
+    x = _arrays.as_array(x)
+    result = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.log_softmax(_context(), _arrays.borrow(x), _arrays.borrow(result))
+    return _arrays.finish(x, result)
+
+
+def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Any:
+    """x / sqrt(mean(x^2) + eps) * weight along the last dimension. Raises as matmul."""
+    x = _arrays.as_array(x)
+    result = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.rms_norm(_context(), _arrays.borrow(x), _arrays.borrow(weight), eps, _arrays.borrow(result))
+    return _arrays.finish(x, result)
+
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Any:
+    """(x - mean) / sqrt(var + eps) * weight + bias along the last dimension. Raises as matmul."""
+    x = _arrays.as_array(x)
+    result = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.layer_norm(
+        _context(), _arrays.borrow(x), _arrays.borrow(weight), _arrays.borrow(bias), eps, _arrays.borrow(result)
+    )
+    return _arrays.finish(x, result)

@@ -1,0 +1,54 @@
+"""The installed package: its command, its import, and the same bits as the C interface."""
+
+from __future__ import annotations
+
+import ctypes
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import samebits
+from conftest import bits
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+def tensor(array):
+    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+    return Tensor(array.ctypes.data, 1, 0, array.ndim, 2, 32, 1, shape, None, 0)
+
+
+def test_same_bits_as_c(rng):
+    library = ctypes.CDLL(str(next((pathlib.Path(samebits.__file__).parent / "lib").glob("libsamebits.so*"))))
+    x, w = rng.standard_normal((7, 515), np.float32), rng.standard_normal((33, 515), np.float32)
+    out = np.zeros((7, 33), np.float32)
+    context = ctypes.c_void_p()
+    assert library.samebits_create(ctypes.byref(context), None) == 0
+    tensors = [tensor(array) for array in (x, w, out)]
+    pointers = [ctypes.byref(t) for t in tensors]
+    assert library.samebits_linear(context, pointers[0], pointers[1], None, pointers[2]) == 0
+    library.samebits_destroy(ctypes.byref(context))
+    assert bits(out) == bits(samebits.linear(x, w))
+
+
+def test_command():
+    command = [sys.executable, "-m", "samebits"]
+    assert samebits.__version__ in subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
+    assert subprocess.run([*command, "fingerprint", "--check"], capture_output=True).returncode == 0
+    assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2

@@ -1,0 +1,21 @@
+# The Python package: its wheel, and its tests against the wheel as installed.
+# shellcheck shell=bash
+
+build_wheel() {
+    python_packages python
+    rm -rf "$BUILD/wheel"
+    CMAKE_BUILD_PARALLEL_LEVEL=$JOBS quietly "build wheel" "${PIP[@]}" wheel --no-deps --no-build-isolation \
+        -C "build-dir=$BUILD/python" -w "$BUILD/wheel" "$ROOT"
+}
+
+cmd_wheel() {
+    need_packages build
+    build_wheel
+    say "Built: $(echo "$BUILD"/wheel/*.whl)"
+}
+
+test_wheel() {
+    python_packages python
+    quietly "install wheel" "${PIP[@]}" install --no-deps --force-reinstall "$BUILD"/wheel/*.whl
+    "$VENV/bin/python" -m pytest -q "$ROOT/python/tests"
+}
