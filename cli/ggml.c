@@ -14,6 +14,7 @@ typedef struct init_params {
 
 struct ggml_library {
     char *name;
+    void *base;
     void *(*init)(init_params params);
     void (*free)(void *context);
     void *(*new_2d)(void *context, int type, int64_t a, int64_t b);
@@ -75,6 +76,7 @@ ggml_library *ggml_open(const char *folder)
     void *cpu = open_cpu(folder);
     if (!cpu) cli_die("--ggml %s: no libggml-cpu*.so that loads is there", folder);
     ggml_library *g = cli_alloc(sizeof *g);
+    g->base = base;
     const char *(*version)(void) = (const char *(*)(void))dlsym(base, "ggml_version");
     g->name = cli_text("ggml%s%s", version ? " " : "", version ? version() : "");
     *(void **)&g->init = need(base, "ggml_init");
@@ -123,8 +125,30 @@ const char *ggml_name(const ggml_library *g) { return g->name; }
 
 int ggml_type_of(samebits_format format)
 {
-    static const int types[] = {0, 1, 30, 2, 6, 8, 12, 13, 14};
+    static const int types[] = {
+        [SAMEBITS_FORMAT_F32] = 0,    [SAMEBITS_FORMAT_F16] = 1,   [SAMEBITS_FORMAT_BF16] = 30,
+        [SAMEBITS_FORMAT_Q4_0] = 2,   [SAMEBITS_FORMAT_Q4_1] = 3,  [SAMEBITS_FORMAT_Q5_0] = 6,
+        [SAMEBITS_FORMAT_Q5_1] = 7,   [SAMEBITS_FORMAT_Q8_0] = 8,  [SAMEBITS_FORMAT_IQ4_NL] = 20,
+        [SAMEBITS_FORMAT_MXFP4] = 39, [SAMEBITS_FORMAT_Q2_K] = 10, [SAMEBITS_FORMAT_Q3_K] = 11,
+        [SAMEBITS_FORMAT_Q4_K] = 12,  [SAMEBITS_FORMAT_Q5_K] = 13, [SAMEBITS_FORMAT_Q6_K] = 14,
+    };
     return format < SAMEBITS_FORMAT_COUNT ? types[format] : -1;
+}
+
+ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format format)
+{
+    static const char *const names[] = {
+        [SAMEBITS_FORMAT_Q4_0] = "q4_0",   [SAMEBITS_FORMAT_Q4_1] = "q4_1", [SAMEBITS_FORMAT_Q5_0] = "q5_0",
+        [SAMEBITS_FORMAT_Q5_1] = "q5_1",   [SAMEBITS_FORMAT_Q8_0] = "q8_0", [SAMEBITS_FORMAT_IQ4_NL] = "iq4_nl",
+        [SAMEBITS_FORMAT_MXFP4] = "mxfp4", [SAMEBITS_FORMAT_Q2_K] = "q2_K", [SAMEBITS_FORMAT_Q3_K] = "q3_K",
+        [SAMEBITS_FORMAT_Q4_K] = "q4_K",   [SAMEBITS_FORMAT_Q5_K] = "q5_K", [SAMEBITS_FORMAT_Q6_K] = "q6_K",
+    };
+    if ((size_t)format >= CLI_COUNT(names) || !names[format]) return NULL;
+    char *symbol = cli_text("dequantize_row_%s", names[format]);
+    ggml_dequantiser *found;
+    *(void **)&found = dlsym(g->base, symbol);
+    free(symbol);
+    return found;
 }
 
 static ggml_op *begin(ggml_library *g, size_t bytes)

@@ -16,6 +16,9 @@ int ggml_api(const char *path, const char **version);
 const char *ggml_name(const ggml_library *g);
 /* Its number for a weight format, or -1. */
 int ggml_type_of(samebits_format format);
+/* Widens k weights: the function that defines a format. NULL if this ggml has none for it. */
+typedef void ggml_dequantiser(const void *row, float *out, int64_t k);
+ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format format);
 
 /* out (M, N) = x (M, K) w^T as a graph, weights copied from w. */
 ggml_op *ggml_linear(ggml_library *g, samebits_format format, const tensor *w, int64_t k, const tensor *x);

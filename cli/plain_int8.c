@@ -30,15 +30,18 @@ static void quantise(const float *x, int64_t k, const float *other, int *q, floa
 /* The integer sums of a step, scaled by the weights' own scales. */
 static float step_value(samebits_format format, const quant_block *b, int step, const int *x)
 {
-    int sums[2] = {0, 0}, total = 0;
+    int sums[2] = {0, 0}, totals[2] = {0, 0};
     for (int i = 0; i < STEP; i++) {
         sums[i / 16] += x[i] * b->q[step * STEP + i];
-        total += x[i];
+        totals[i / 16] += x[i];
     }
-    const int *scale = b->scale + 2 * step;
+    const int *scale = b->scale + 2 * step, *min = b->min + 2 * step;
+    const int total = totals[0] + totals[1];
+    if (format == SAMEBITS_FORMAT_Q2_K)
+        return fmaf((float)(scale[0] * sums[0] + scale[1] * sums[1]), b->d,
+                    -((float)(min[0] * totals[0] + min[1] * totals[1]) * b->dmin));
     if (quant_has_min(format))
-        return fmaf((float)(sums[0] + sums[1]), b->d * (float)scale[0],
-                    -((float)total * (b->dmin * (float)b->min[2 * step])));
+        return fmaf((float)(sums[0] + sums[1]), b->d * (float)scale[0], -((float)total * (b->dmin * (float)min[0])));
     return (float)(scale[0] * sums[0] + scale[1] * sums[1]) * b->d;
 }
 

@@ -1,8 +1,29 @@
 #include "quant.h"
 
+#include <math.h>
 #include <string.h>
 
-int quant_has_min(samebits_format format) { return format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K; }
+int quant_has_min(samebits_format format)
+{
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_1:
+    case SAMEBITS_FORMAT_Q5_1:
+    case SAMEBITS_FORMAT_Q2_K:
+    case SAMEBITS_FORMAT_Q4_K:
+    case SAMEBITS_FORMAT_Q5_K: return 1;
+    default: return 0;
+    }
+}
+
+int quant_scale_offset(samebits_format format)
+{
+    switch (format) {
+    case SAMEBITS_FORMAT_Q2_K: return 80;
+    case SAMEBITS_FORMAT_Q3_K: return 108;
+    case SAMEBITS_FORMAT_Q6_K: return 208;
+    default: return 0;
+    }
+}
 
 static size_t block_bytes(samebits_format format)
 {
@@ -13,15 +34,80 @@ static size_t block_bytes(samebits_format format)
 
 static float half_at(const uint8_t *at) { return bits_to_f32(T_F16, (uint32_t)at[0] | (uint32_t)at[1] << 8); }
 
-/* Q4_0 and Q5_0: 16 bytes of two nibbles, weight i and weight i + 16; Q5_0 has the fifth bits before them. */
-static void read_small(int five, const uint8_t *bytes, quant_block *b)
+/* Blocks of 32: 16 bytes of two nibbles, weight i and weight i + 16; the fifth bits, if any, lie before them. */
+static void read_small(const uint8_t *quants, int has_fifth, quant_block *b)
 {
-    const uint8_t *quants = bytes + (five ? 6 : 2);
     uint32_t high = 0;
-    if (five) memcpy(&high, bytes + 2, 4);
+    if (has_fifth) memcpy(&high, quants - 4, 4);
     for (int i = 0; i < 32; i++) {
         const int nibble = i < 16 ? quants[i] & 15 : quants[i - 16] >> 4;
-        b->q[i] = five ? (nibble | (int)(high >> i & 1) << 4) - 16 : nibble - 8;
+        b->q[i] = nibble | (int)(high >> i & 1) << 4;
+    }
+}
+
+static void subtract(quant_block *b, int count, int offset)
+{
+    for (int i = 0; i < count; i++) b->q[i] -= offset;
+}
+
+static void replace(quant_block *b, const int integers[16])
+{
+    for (int i = 0; i < 32; i++) b->q[i] = integers[b->q[i]];
+}
+
+static void read_32(samebits_format format, const uint8_t *bytes, quant_block *b)
+{
+    static const int iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    static const int mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_0:
+        read_small(bytes + 2, 0, b);
+        subtract(b, 32, 8);
+        break;
+    case SAMEBITS_FORMAT_Q4_1: read_small(bytes + 4, 0, b); break;
+    case SAMEBITS_FORMAT_Q5_0:
+        read_small(bytes + 6, 1, b);
+        subtract(b, 32, 16);
+        break;
+    case SAMEBITS_FORMAT_Q5_1: read_small(bytes + 8, 1, b); break;
+    case SAMEBITS_FORMAT_IQ4_NL:
+        read_small(bytes + 2, 0, b);
+        replace(b, iq4_nl);
+        break;
+    case SAMEBITS_FORMAT_MXFP4:
+        read_small(bytes + 1, 0, b);
+        replace(b, mxfp4);
+        b->d = ldexpf(1.0f, (int)bytes[0] - 128);
+        break;
+    default:
+        for (int i = 0; i < 32; i++) b->q[i] = (int8_t)bytes[2 + i];
+    }
+    if (quant_has_min(format)) b->dmin = -half_at(bytes + 2); /* these two add it */
+}
+
+/* Two bits of each weight: weight i + 32 s of a half in bits 2s of byte i. */
+static void read_low_2(const uint8_t *low, quant_block *b)
+{
+    for (int i = 0; i < 256; i++) b->q[i] = low[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
+}
+
+static void read_q2_k(const uint8_t *bytes, quant_block *b)
+{
+    read_low_2(bytes + 16, b);
+    for (int i = 0; i < 16; i++) {
+        b->scale[i] = bytes[i] & 15;
+        b->min[i] = bytes[i] >> 4;
+    }
+}
+
+static void read_q3_k(const uint8_t *bytes, quant_block *b)
+{
+    const uint8_t *packed = bytes + 96;
+    read_low_2(bytes + 32, b);
+    for (int i = 0; i < 256; i++) b->q[i] += 4 * (bytes[i % 32] >> (i / 32) & 1) - 4;
+    for (int i = 0; i < 16; i++) {
+        const int low = i < 8 ? packed[i] & 15 : packed[i - 8] >> 4;
+        b->scale[i] = low + 16 * (packed[8 + i % 4] >> (2 * (i / 4)) & 3) - 32;
     }
 }
 
@@ -29,7 +115,6 @@ static void read_small(int five, const uint8_t *bytes, quant_block *b)
 static void read_k(int five, const uint8_t *bytes, quant_block *b)
 {
     const uint8_t *packed = bytes + 4, *high = bytes + 16, *quants = bytes + (five ? 48 : 16);
-    b->dmin = half_at(bytes + 2);
     for (int s = 0; s < 8; s++) {
         int scale = packed[s] & 63, min = packed[s + 4] & 63;
         if (s >= 4) {
@@ -47,7 +132,6 @@ static void read_k(int five, const uint8_t *bytes, quant_block *b)
 
 static void read_q6_k(const uint8_t *bytes, quant_block *b)
 {
-    b->d = half_at(bytes + 208);
     for (int i = 0; i < 16; i++) b->scale[i] = (int8_t)bytes[192 + i];
     for (int i = 0; i < 256; i++) {
         const int half = i / 128, quarter = i % 128 / 32, lane = i % 32;
@@ -58,20 +142,16 @@ static void read_q6_k(const uint8_t *bytes, quant_block *b)
 
 void quant_read(samebits_format format, const uint8_t *bytes, quant_block *b)
 {
-    b->d = half_at(bytes);
-    b->dmin = 0.0f;
-    for (int i = 0; i < 16; i++) {
-        b->scale[i] = 1;
-        b->min[i] = 0;
-    }
+    b->d = half_at(bytes + quant_scale_offset(format));
+    b->dmin = quant_has_min(format) ? half_at(bytes + quant_scale_offset(format) + 2) : 0.0f;
+    for (int i = 0; i < 16; i++) b->scale[i] = b->min[i] = 1;
     switch (format) {
-    case SAMEBITS_FORMAT_Q8_0:
-        for (int i = 0; i < 32; i++) b->q[i] = (int8_t)bytes[2 + i];
-        break;
+    case SAMEBITS_FORMAT_Q2_K: read_q2_k(bytes, b); break;
+    case SAMEBITS_FORMAT_Q3_K: read_q3_k(bytes, b); break;
     case SAMEBITS_FORMAT_Q4_K: read_k(0, bytes, b); break;
     case SAMEBITS_FORMAT_Q5_K: read_k(1, bytes, b); break;
     case SAMEBITS_FORMAT_Q6_K: read_q6_k(bytes, b); break;
-    default: read_small(format == SAMEBITS_FORMAT_Q5_0, bytes, b);
+    default: read_32(format, bytes, b);
     }
 }
 
@@ -105,8 +185,12 @@ void quant_fill(samebits_format format, tensor *w, rng *r)
         uint8_t *bytes = tensor_at(w, row * w->shape[1]);
         for (int64_t i = 0; i < w->shape[1]; i++) bytes[i] = (uint8_t)(rng_next(r) >> 56);
         for (int64_t i = 0; i < w->shape[1]; i += (int64_t)size) {
-            put_scale(bytes + i + (format == SAMEBITS_FORMAT_Q6_K ? 208 : 0), r);
-            if (quant_has_min(format)) put_scale(bytes + i + 2, r);
+            uint8_t *scale = bytes + i + quant_scale_offset(format);
+            if (format == SAMEBITS_FORMAT_MXFP4)
+                *scale = (uint8_t)(117 + (rng_next(r) >> 32 & 7)); /* the same range */
+            else
+                put_scale(scale, r);
+            if (quant_has_min(format)) put_scale(scale + 2, r);
         }
     }
 }

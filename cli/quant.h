@@ -5,7 +5,7 @@
 #include "tensor.h"
 
 /* A block in plain numbers: weight i is d * scale[i / 16] * q[i], less dmin * min[i / 16] where the format
- * has minima. */
+ * has minima. Codes are replaced by the integers that they stand for. */
 typedef struct quant_block {
     int q[256];
     int scale[16], min[16];
@@ -13,6 +13,8 @@ typedef struct quant_block {
 } quant_block;
 
 int quant_has_min(samebits_format format);
+/* Where d lies in a block; dmin follows it. */
+int quant_scale_offset(samebits_format format);
 void quant_read(samebits_format format, const uint8_t *bytes, quant_block *block);
 /* Row of k weights as f32. */
 void quant_row(samebits_format format, const uint8_t *bytes, int64_t k, float *out);

@@ -10,6 +10,7 @@
 
 #include "accuracy.h"
 #include "attention.h"
+#include "formats.h"
 #include "stock.h"
 #include "table.h"
 
@@ -88,7 +89,7 @@ void expect(result *r, check kind, int holds, const char *format, ...)
 typedef struct options {
     verify v;
     const char *stock, *ggml;
-    int self_test, accuracy;
+    int self_test, accuracy, formats;
 } options;
 
 enum {
@@ -100,6 +101,7 @@ enum {
     KEY_STOCK,
     KEY_SELF_TEST,
     KEY_ACCURACY,
+    KEY_FORMATS,
     KEY_GGML,
     KEY_JSON
 };
@@ -113,7 +115,8 @@ static const struct argp_option option_list[] = {
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to try beside ours; several with ':'", 0},
     {"self-test", KEY_SELF_TEST, 0, 0, "Plant faults and see that each is caught", 0},
     {"accuracy", KEY_ACCURACY, 0, 0, "Only measure errors against float64, beside stock", 0},
-    {"ggml", KEY_GGML, "FOLDER", 0, "With --accuracy: folder with libggml-base.so and libggml-cpu*.so", 0},
+    {"formats", KEY_FORMATS, 0, 0, "Only compare the weight formats with ggml's own functions; needs --ggml", 0},
+    {"ggml", KEY_GGML, "FOLDER", 0, "For --accuracy, --formats: folder with libggml-base.so, libggml-cpu*.so", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {0}};
 
@@ -129,6 +132,7 @@ static const char documentation[] =
     "  samebits verify --full --op matmul\n"
     "  samebits verify --self-test\n"
     "  samebits verify --accuracy --ggml /opt/llama.cpp/bin\n"
+    "  samebits verify --formats --ggml /opt/llama.cpp/bin\n"
     "  samebits verify --stock /usr/lib/x86_64-linux-gnu/libmkl_rt.so --json\n\n"
     "Exit status: 0 all bits hold, 1 bits moved or a fault was missed, 2 usage or environment.";
 
@@ -156,6 +160,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_STOCK: o->stock = arg; break;
     case KEY_SELF_TEST: o->self_test = 1; break;
     case KEY_ACCURACY: o->accuracy = 1; break;
+    case KEY_FORMATS: o->formats = 1; break;
     case KEY_GGML: o->ggml = arg; break;
     case KEY_JSON: o->v.json = 1; break;
     case ARGP_KEY_ARG: argp_error(state, "unexpected argument '%s'; --op NAME chooses an op", arg); break;
@@ -338,6 +343,10 @@ int command_verify(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     if (o.v.only) check_name(o.v.only);
     if (o.accuracy) return measure_accuracy(&o);
+    if (o.formats) {
+        if (!o.ggml) cli_die("--formats wants --ggml FOLDER, with libggml-base.so and libggml-cpu*.so");
+        return formats_verify(ggml_open(o.ggml), o.v.json);
+    }
     stock *stocks;
     report rep = {.o = &o, .libraries = stock_open(o.stock, &stocks)};
     if (!o.v.json) printf("samebits %s, seed %" PRIu64 "\n", samebits_version(), o.v.seed);

@@ -8,7 +8,7 @@ _samebits()
         --stock | --plot | --ggml | --seed | --threads) words= ;;
         *)
             case ${COMP_WORDS[1]} in
-                verify) words='--quick --full --seed --op --cpu --stock --self-test --accuracy --ggml --json --help' ;;
+                verify) words='--quick --full --seed --op --cpu --stock --self-test --accuracy --formats --ggml --json --help' ;;
                 fingerprint) words='--cpu --check --json --help' ;;
                 bench) words='matmul quantized attention rows --quick --threads --stock --ggml --plot --json --help' ;;
                 info) words='--ggml --json --help' ;;

@@ -1,7 +1,7 @@
 # fish completion of samebits
 complete -c samebits -n __fish_use_subcommand -f -a 'verify fingerprint bench info'
 set -l verify '__fish_seen_subcommand_from verify'
-for option in quick full self-test accuracy
+for option in quick full self-test accuracy formats
     complete -c samebits -n $verify -l $option
 end
 complete -c samebits -n $verify -l seed -x

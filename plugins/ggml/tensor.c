@@ -11,8 +11,14 @@ samebits_format sbg_format(enum ggml_type type)
     case GGML_TYPE_F16: format = SAMEBITS_FORMAT_F16; break;
     case GGML_TYPE_BF16: format = SAMEBITS_FORMAT_BF16; break;
     case GGML_TYPE_Q4_0: format = SAMEBITS_FORMAT_Q4_0; break;
+    case GGML_TYPE_Q4_1: format = SAMEBITS_FORMAT_Q4_1; break;
     case GGML_TYPE_Q5_0: format = SAMEBITS_FORMAT_Q5_0; break;
+    case GGML_TYPE_Q5_1: format = SAMEBITS_FORMAT_Q5_1; break;
     case GGML_TYPE_Q8_0: format = SAMEBITS_FORMAT_Q8_0; break;
+    case GGML_TYPE_IQ4_NL: format = SAMEBITS_FORMAT_IQ4_NL; break;
+    case GGML_TYPE_MXFP4: format = SAMEBITS_FORMAT_MXFP4; break;
+    case GGML_TYPE_Q2_K: format = SAMEBITS_FORMAT_Q2_K; break;
+    case GGML_TYPE_Q3_K: format = SAMEBITS_FORMAT_Q3_K; break;
     case GGML_TYPE_Q4_K: format = SAMEBITS_FORMAT_Q4_K; break;
     case GGML_TYPE_Q5_K: format = SAMEBITS_FORMAT_Q5_K; break;
     case GGML_TYPE_Q6_K: format = SAMEBITS_FORMAT_Q6_K; break;

@@ -6,9 +6,15 @@ static const sb_format table[SAMEBITS_FORMAT_COUNT] = {
     [SAMEBITS_FORMAT_F16] = {"f16", 1, 2, 2 * SB_PANEL},
     [SAMEBITS_FORMAT_BF16] = {"bf16", 1, 2, 2 * SB_PANEL},
     [SAMEBITS_FORMAT_Q4_0] = {"q4_0", 32, 18, 18 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q4_1] = {"q4_1", 32, 20, 20 * SB_PANEL},
     [SAMEBITS_FORMAT_Q5_0] = {"q5_0", 32, 22, 22 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q5_1] = {"q5_1", 32, 24, 24 * SB_PANEL},
     [SAMEBITS_FORMAT_Q8_0] = {"q8_0", 32, 34, 34 * SB_PANEL},
-    [SAMEBITS_FORMAT_Q4_K] = {"q4_k", 256, 144, 148 * SB_PANEL}, /* 6-bit scales as bytes: 4 more a column */
+    [SAMEBITS_FORMAT_IQ4_NL] = {"iq4_nl", 32, 18, 18 * SB_PANEL},
+    [SAMEBITS_FORMAT_MXFP4] = {"mxfp4", 32, 17, 17 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q2_K] = {"q2_k", 256, 84, 84 * SB_PANEL},
+    [SAMEBITS_FORMAT_Q3_K] = {"q3_k", 256, 110, 114 * SB_PANEL}, /* 6-bit scales as bytes: 4 more a column */
+    [SAMEBITS_FORMAT_Q4_K] = {"q4_k", 256, 144, 148 * SB_PANEL}, /* the same */
     [SAMEBITS_FORMAT_Q5_K] = {"q5_k", 256, 176, 180 * SB_PANEL},
     [SAMEBITS_FORMAT_Q6_K] = {"q6_k", 256, 210, 210 * SB_PANEL},
 };

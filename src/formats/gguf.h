@@ -1,14 +1,19 @@
 /* GGUF's quantised blocks: their integers, and how a panel holds them (spec/formats.md).
  *
- * A panel is two streams. First the quants, 32 weights of all 16 columns at a time ("a step"):
- *   planes 0..3, 64 bytes each; byte 4 * column + i of plane z has the low 4 bits of weight 4z + i in its low
- *   nibble and those of weight 16 + 4z + i in its high nibble. Q8_0 has planes 0..7 instead: weight 4z + i + 128.
- *   Q5: one plane more, bit y of byte 4 * column + i is bit 4 of weight 4y + i.
- *   Q6: two planes more, bits 2z, 2z + 1 of that byte are bits 4, 5 of weight 16h + 4z + i in plane h.
+ * A panel is two streams. First the quants, 32 weights of all 16 columns at a time ("a step"), in planes of 64 bytes,
+ * 4 bytes a column. The low bits of a weight, and i = 0..3 for the bytes of a column:
+ *   8 (Q8_0): plane y has weight 4y + i + 128.
+ *   4: plane z has weight 4z + i in its low nibble and weight 16 + 4z + i in its high one.
+ *   2 (Q2_K, Q3_K): plane h has weight 16h + 4z + i in bits 2z, 2z + 1.
+ * The bits above have planes of their own behind those:
+ *   1 (Q5, Q3_K): bit y of the one plane is that of weight 4y + i.
+ *   2 (Q6_K): bits 2z, 2z + 1 of plane h are those of weight 16h + 4z + i.
  * Then the scales, block by block:
- *   Q4_0, Q5_0, Q8_0: d[16], f16.
+ *   Q4_0, Q5_0, Q8_0, IQ4_NL: d[16], f16. MXFP4: e[16], bytes.
+ *   Q4_1, Q5_1: d[16], dmin[16]: minus the format's m.
  *   Q4_K, Q5_K: d[16], dmin[16], then for each of the 8 steps scale[16] and min[16], bytes.
- *   Q6_K: d[16], then for each step the scale[16] of weights 0..15 and that of weights 16..31, int8.
+ *   Q2_K: d[16], dmin[16], then for each half of a step a byte[16], scale in the low nibble and min in the high one.
+ *   Q3_K, Q6_K: d[16], then for each half of a step scale[16], int8.
  * A vector load of a plane is then the 4 bytes a column that a 4-way integer dot takes. */
 #ifndef SB_GGUF_H
 #define SB_GGUF_H
@@ -21,42 +26,87 @@
 
 /* One block of one column in plain integers. */
 typedef struct sb_gguf_block {
-    uint16_t d, dmin;
-    uint8_t scale[16]; /* Q4_K, Q5_K: a step each; Q6_K: int8, 16 weights each */
-    uint8_t min[8];
-    uint8_t q[256]; /* as stored: without the offset; Q8_0 with 128 added */
+    uint16_t d, dmin;           /* f16; MXFP4: d is the exponent */
+    uint8_t scale[16], min[16]; /* Q4_K, Q5_K: a step each; Q2_K, Q3_K, Q6_K (int8): 16 weights each; else 1 */
+    uint8_t q[256];             /* as stored: codes, or without the offset; Q8_0 with 128 added */
 } sb_gguf_block;
 
-SB_INLINE int sb_gguf_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q4_K; }
-SB_INLINE int sb_gguf_has_min(samebits_format f) { return f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K; }
-/* Bits above the low 4 that have planes of their own. */
+SB_INLINE int sb_gguf_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q2_K; }
+SB_INLINE int sb_gguf_has_min(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 || f == SAMEBITS_FORMAT_Q2_K ||
+           f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
+}
+/* Scales a step. */
+SB_INLINE int sb_gguf_parts(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K || f == SAMEBITS_FORMAT_Q6_K ? 2 : 1;
+}
+/* Bits of a weight in the first planes, and in those behind; also the numbers of these planes. */
+SB_INLINE int sb_gguf_low_bits(samebits_format f)
+{
+    if (f == SAMEBITS_FORMAT_Q8_0) return 8;
+    return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K ? 2 : 4;
+}
 SB_INLINE int sb_gguf_high_bits(samebits_format f)
 {
-    return f == SAMEBITS_FORMAT_Q6_K ? 2 : f == SAMEBITS_FORMAT_Q5_0 || f == SAMEBITS_FORMAT_Q5_K;
+    switch (f) {
+    case SAMEBITS_FORMAT_Q5_0:
+    case SAMEBITS_FORMAT_Q5_1:
+    case SAMEBITS_FORMAT_Q3_K:
+    case SAMEBITS_FORMAT_Q5_K: return 1;
+    case SAMEBITS_FORMAT_Q6_K: return 2;
+    default: return 0;
+    }
 }
-/* What is subtracted from q to give the weight's integer. */
+
+/* Codes of 4 bits that stand for integers: facts of the formats (ggml's ggml-common.h), with b added to each. */
+#define SB_IQ4_NL_INTEGERS(b)                                                                                          \
+    (b) - 127, (b)-104, (b)-83, (b)-65, (b)-49, (b)-35, (b)-22, (b)-10, (b) + 1, (b) + 13, (b) + 25, (b) + 38,         \
+        (b) + 53, (b) + 69, (b) + 89, (b) + 113
+#define SB_MXFP4_INTEGERS(b)                                                                                           \
+    (b), (b) + 1, (b) + 2, (b) + 3, (b) + 4, (b) + 6, (b) + 8, (b) + 12, (b), (b)-1, (b)-2, (b)-3, (b)-4, (b)-6,       \
+        (b)-8, (b)-12
+SB_INLINE int sb_gguf_is_coded(samebits_format f) { return f == SAMEBITS_FORMAT_IQ4_NL || f == SAMEBITS_FORMAT_MXFP4; }
+
+/* What is subtracted from q to give the weight's integer; from the code's integer with the offset added. */
 SB_INLINE int sb_gguf_offset(samebits_format f)
 {
     switch (f) {
     case SAMEBITS_FORMAT_Q4_0: return 8;
     case SAMEBITS_FORMAT_Q5_0: return 16;
+    case SAMEBITS_FORMAT_IQ4_NL:
     case SAMEBITS_FORMAT_Q8_0: return 128;
+    case SAMEBITS_FORMAT_MXFP4: return 12;
+    case SAMEBITS_FORMAT_Q3_K: return 4;
     case SAMEBITS_FORMAT_Q6_K: return 32;
     default: return 0;
     }
 }
+/* The 16 integers of a coded format, with the offset added. */
+SB_INLINE const uint8_t *sb_gguf_codes(samebits_format f)
+{
+    static const uint8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(128)}, mxfp4[16] = {SB_MXFP4_INTEGERS(12)};
+    return f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : mxfp4;
+}
+SB_INLINE int sb_gguf_integer(samebits_format f, uint8_t q)
+{
+    return (sb_gguf_is_coded(f) ? sb_gguf_codes(f)[q] : q) - sb_gguf_offset(f);
+}
+
 /* Steps a block. */
 SB_INLINE int sb_gguf_steps(samebits_format f) { return sb_gguf_is_k(f) ? 8 : 1; }
 /* Bytes a step of the quants' stream. */
-SB_INLINE int sb_gguf_step_bytes(samebits_format f)
+SB_INLINE int sb_gguf_step_bytes(samebits_format f) { return (sb_gguf_low_bits(f) + sb_gguf_high_bits(f)) * SB_PLANE; }
+/* Bytes of d and dmin of a block in the scales' stream, and of all the block there. */
+SB_INLINE int sb_gguf_d_bytes(samebits_format f)
 {
-    return f == SAMEBITS_FORMAT_Q8_0 ? 8 * SB_PLANE : (4 + sb_gguf_high_bits(f)) * SB_PLANE;
+    if (f == SAMEBITS_FORMAT_MXFP4) return SB_PANEL;
+    return sb_gguf_has_min(f) ? 4 * SB_PANEL : 2 * SB_PANEL;
 }
-/* Bytes a block of the scales' stream. */
 SB_INLINE int sb_gguf_scale_bytes(samebits_format f)
 {
-    if (!sb_gguf_is_k(f)) return 2 * SB_PANEL;
-    return sb_gguf_has_min(f) ? 4 * SB_PANEL + 16 * SB_PANEL : 2 * SB_PANEL + 16 * SB_PANEL;
+    return sb_gguf_d_bytes(f) + (sb_gguf_is_k(f) ? 16 * SB_PANEL : 0);
 }
 /* Where the scales' stream of a panel begins. */
 SB_INLINE const uint8_t *sb_gguf_scales(samebits_format f, const uint8_t *panel, int64_t k)
@@ -68,14 +118,25 @@ SB_INLINE const uint8_t *sb_gguf_scales(samebits_format f, const uint8_t *panel,
 void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_t index, int column,
                  sb_gguf_block *block);
 
+SB_INLINE float sb_gguf_d(samebits_format f, const sb_gguf_block *b)
+{
+    if (f != SAMEBITS_FORMAT_MXFP4) return sb_from_f16(b->d);
+    return sb_float(b->d < 2 ? 0x00200000u << b->d : (uint32_t)(b->d - 1) << 23); /* 2^(e - 128) */
+}
+/* What d is multiplied with for the weights of index j, a step or half a step. */
+SB_INLINE int sb_gguf_scale(samebits_format f, const sb_gguf_block *b, int j)
+{
+    return sb_gguf_has_min(f) ? b->scale[j] : (int8_t)b->scale[j];
+}
+
 /* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
  * integer is exact in f32, so the value has one rounding at most: that of the subtraction of the minimum. */
 SB_INLINE float sb_gguf_weight(samebits_format f, const sb_gguf_block *b, int s, int i)
 {
-    const float d = sb_from_f16(b->d), q = (float)(b->q[s * SB_STEP + i] - sb_gguf_offset(f));
-    if (sb_gguf_has_min(f)) return d * (float)b->scale[s] * q - sb_from_f16(b->dmin) * (float)b->min[s];
-    if (f == SAMEBITS_FORMAT_Q6_K) return d * (float)(int8_t)b->scale[2 * s + i / 16] * q;
-    return d * q;
+    const int j = sb_gguf_parts(f) == 2 ? 2 * s + i / 16 : s;
+    const float scaled = sb_gguf_d(f, b) * (float)sb_gguf_scale(f, b, j);
+    const float value = scaled * (float)sb_gguf_integer(f, b->q[s * SB_STEP + i]);
+    return sb_gguf_has_min(f) ? value - sb_from_f16(b->dmin) * (float)b->min[j] : value;
 }
 
 #endif

@@ -36,7 +36,7 @@ static void write_scales(const sb_gguf_block *b, uint8_t *p)
     }
 }
 
-/* Q4_0, Q5_0: byte i has weights i and 16 + i; bit i of high is bit 4 of weight i. */
+/* Blocks of 32 with 4 or 5 bits: byte i has weights i and 16 + i; bit i of high is bit 4 of weight i. */
 static void read_32(const uint8_t *low, const uint8_t *high, uint8_t *q)
 {
     const uint32_t bits = high ? load_word(high) : 0;
@@ -98,44 +98,145 @@ static void write_q6(const uint8_t *q, uint8_t *low, uint8_t *high)
         }
 }
 
-/* Offsets of the parts are facts of the formats (ggml's ggml-common.h). */
+/* Q2_K, Q3_K: halves of 4 steps, a step in two bits of 32 bytes; bit s of high[i] is bit 2 of weight i of step s. */
+static void read_q2(const uint8_t *low, const uint8_t *high, uint8_t *q)
+{
+    for (int s = 0; s < 8; s++)
+        for (int i = 0; i < 32; i += 4) {
+            const uint32_t above = high ? load_word(high + i) >> s & 0x01010101u : 0;
+            store_word(q + s * 32 + i, (load_word(low + s / 4 * 32 + i) >> s % 4 * 2 & 0x03030303u) | above << 2);
+        }
+}
+
+static void write_q2(const uint8_t *q, uint8_t *low, uint8_t *high)
+{
+    memset(low, 0, 64);
+    if (high) memset(high, 0, 32);
+    for (int s = 0; s < 8; s++, q += 32)
+        for (int i = 0; i < 32; i++) {
+            low[s / 4 * 32 + i] |= (uint8_t)((q[i] & 3) << s % 4 * 2);
+            if (high) high[i] |= (uint8_t)(q[i] >> 2 << s);
+        }
+}
+
+/* Q2_K: a scale and a minimum of 4 bits each a byte. */
+static void read_nibble_scales(const uint8_t *p, sb_gguf_block *b)
+{
+    for (int j = 0; j < 16; j++) {
+        b->scale[j] = p[j] & 15;
+        b->min[j] = p[j] >> 4;
+    }
+}
+
+static void write_nibble_scales(const sb_gguf_block *b, uint8_t *p)
+{
+    for (int j = 0; j < 16; j++) p[j] = (uint8_t)(b->scale[j] | b->min[j] << 4);
+}
+
+/* Q3_K: 16 scales of 6 bits, 32 added, in 12 bytes: 4 low bits in 8 of them, 2 high bits in the others. */
+static void read_q3_scales(const uint8_t *p, sb_gguf_block *b)
+{
+    for (int j = 0; j < 16; j++) {
+        const int low = p[j % 8] >> j / 8 * 4 & 15, high = p[8 + j % 4] >> j / 4 * 2 & 3;
+        b->scale[j] = (uint8_t)((low | high << 4) - 32);
+    }
+}
+
+static void write_q3_scales(const sb_gguf_block *b, uint8_t *p)
+{
+    memset(p, 0, 12);
+    for (int j = 0; j < 16; j++) {
+        const int scale = (b->scale[j] + 32) & 63;
+        p[j % 8] |= (uint8_t)((scale & 15) << j / 8 * 4);
+        p[8 + j % 4] |= (uint8_t)(scale >> 4 << j / 4 * 2);
+    }
+}
+
+/* Where d lies in a block: a fact of the formats (ggml's ggml-common.h), as are the offsets below. */
+static int d_offset(samebits_format format)
+{
+    switch (format) {
+    case SAMEBITS_FORMAT_Q2_K: return 80;
+    case SAMEBITS_FORMAT_Q3_K: return 108;
+    case SAMEBITS_FORMAT_Q6_K: return 208;
+    default: return 0;
+    }
+}
+static int d_size(samebits_format format) { return format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2; }
+/* Q4_1 and Q5_1 add their m, the others subtract their minimum. */
+static int adds_min(samebits_format format) { return sb_gguf_has_min(format) && !sb_gguf_is_k(format); }
+
 static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *b)
 {
-    const int has_d_last = format == SAMEBITS_FORMAT_Q6_K;
-    memcpy(&b->d, p + (has_d_last ? 208 : 0), 2);
-    if (sb_gguf_has_min(format)) {
-        memcpy(&b->dmin, p + 2, 2);
-        read_scales(p + 4, b);
-    }
+    b->d = 0;
+    memcpy(&b->d, p + d_offset(format), (size_t)d_size(format));
+    if (sb_gguf_has_min(format)) memcpy(&b->dmin, p + d_offset(format) + 2, 2);
+    if (adds_min(format)) b->dmin ^= 0x8000;
+    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
     switch (format) {
-    case SAMEBITS_FORMAT_Q4_0: read_32(p + 2, NULL, b->q); break;
+    case SAMEBITS_FORMAT_Q4_1: read_32(p + 4, NULL, b->q); break;
     case SAMEBITS_FORMAT_Q5_0: read_32(p + 6, p + 2, b->q); break;
+    case SAMEBITS_FORMAT_Q5_1: read_32(p + 8, p + 4, b->q); break;
     case SAMEBITS_FORMAT_Q8_0:
         for (int i = 0; i < 32; i += 4) store_word(b->q + i, load_word(p + 2 + i) ^ 0x80808080u);
         break;
-    case SAMEBITS_FORMAT_Q4_K: read_256(p + 16, NULL, b->q); break;
-    case SAMEBITS_FORMAT_Q5_K: read_256(p + 48, p + 16, b->q); break;
-    default: memcpy(b->scale, p + 192, 16); read_q6(p, p + 128, b->q);
+    case SAMEBITS_FORMAT_Q2_K:
+        read_nibble_scales(p, b);
+        read_q2(p + 16, NULL, b->q);
+        break;
+    case SAMEBITS_FORMAT_Q3_K:
+        read_q3_scales(p + 96, b);
+        read_q2(p + 32, p, b->q);
+        break;
+    case SAMEBITS_FORMAT_Q4_K:
+        read_scales(p + 4, b);
+        read_256(p + 16, NULL, b->q);
+        break;
+    case SAMEBITS_FORMAT_Q5_K:
+        read_scales(p + 4, b);
+        read_256(p + 48, p + 16, b->q);
+        break;
+    case SAMEBITS_FORMAT_Q6_K:
+        memcpy(b->scale, p + 192, 16);
+        read_q6(p, p + 128, b->q);
+        break;
+    default: read_32(p + d_size(format), NULL, b->q); /* 4 bits behind d */
     }
 }
 
 static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t *p)
 {
-    const int has_d_last = format == SAMEBITS_FORMAT_Q6_K;
-    memcpy(p + (has_d_last ? 208 : 0), &b->d, 2);
-    if (sb_gguf_has_min(format)) {
-        memcpy(p + 2, &b->dmin, 2);
-        write_scales(b, p + 4);
-    }
+    const uint16_t dmin = adds_min(format) ? b->dmin ^ 0x8000 : b->dmin;
+    memcpy(p + d_offset(format), &b->d, (size_t)d_size(format));
+    if (sb_gguf_has_min(format)) memcpy(p + d_offset(format) + 2, &dmin, 2);
     switch (format) {
-    case SAMEBITS_FORMAT_Q4_0: write_32(b->q, p + 2, NULL); break;
+    case SAMEBITS_FORMAT_Q4_1: write_32(b->q, p + 4, NULL); break;
     case SAMEBITS_FORMAT_Q5_0: write_32(b->q, p + 6, p + 2); break;
+    case SAMEBITS_FORMAT_Q5_1: write_32(b->q, p + 8, p + 4); break;
     case SAMEBITS_FORMAT_Q8_0:
         for (int i = 0; i < 32; i++) p[2 + i] = b->q[i] ^ 128;
         break;
-    case SAMEBITS_FORMAT_Q4_K: write_256(b->q, p + 16, NULL); break;
-    case SAMEBITS_FORMAT_Q5_K: write_256(b->q, p + 48, p + 16); break;
-    default: memcpy(p + 192, b->scale, 16); write_q6(b->q, p, p + 128);
+    case SAMEBITS_FORMAT_Q2_K:
+        write_nibble_scales(b, p);
+        write_q2(b->q, p + 16, NULL);
+        break;
+    case SAMEBITS_FORMAT_Q3_K:
+        write_q3_scales(b, p + 96);
+        write_q2(b->q, p + 32, p);
+        break;
+    case SAMEBITS_FORMAT_Q4_K:
+        write_scales(b, p + 4);
+        write_256(b->q, p + 16, NULL);
+        break;
+    case SAMEBITS_FORMAT_Q5_K:
+        write_scales(b, p + 4);
+        write_256(b->q, p + 48, p + 16);
+        break;
+    case SAMEBITS_FORMAT_Q6_K:
+        memcpy(p + 192, b->scale, 16);
+        write_q6(b->q, p, p + 128);
+        break;
+    default: write_32(b->q, p + d_size(format), NULL);
     }
 }
 
@@ -143,84 +244,84 @@ static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t 
 
 static void put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
 {
-    uint8_t *out = step + 4 * column;
-    if (format == SAMEBITS_FORMAT_Q8_0) {
-        for (int z = 0; z < 8; z++) store_word(out + z * SB_PLANE, load_word(q + 4 * z));
-        return;
+    const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
+    uint32_t plane[8] = {0};
+    for (int y = 0; y < 8; y++) {
+        const int h = y / 4, z = y % 4;
+        const uint32_t w = load_word(q + 4 * y), above = w >> low;
+        if (low == 8) plane[y] = w;
+        if (low == 4) plane[z] |= (w & 0x0F0F0F0Fu) << 4 * h;
+        if (low == 2) plane[h] |= (w & 0x03030303u) << 2 * z;
+        if (high == 1) plane[low] |= (above & 0x01010101u) << y;
+        if (high == 2) plane[low + h] |= (above & 0x03030303u) << 2 * z;
     }
-    const int bits = sb_gguf_high_bits(format);
-    uint32_t high[2] = {0, 0};
-    for (int z = 0; z < 4; z++) {
-        const uint32_t first = load_word(q + 4 * z), second = load_word(q + 16 + 4 * z);
-        store_word(out + z * SB_PLANE, (first & 0x0F0F0F0Fu) | (second & 0x0F0F0F0Fu) << 4);
-        if (bits == 1) high[0] |= (first >> 4 & 0x01010101u) << z | (second >> 4 & 0x01010101u) << (4 + z);
-        if (bits == 2) {
-            high[0] |= (first >> 4 & 0x03030303u) << 2 * z;
-            high[1] |= (second >> 4 & 0x03030303u) << 2 * z;
-        }
-    }
-    for (int h = 0; h < bits; h++) store_word(out + (4 + h) * SB_PLANE, high[h]);
+    for (int i = 0; i < low + high; i++) store_word(step + 4 * column + i * SB_PLANE, plane[i]);
 }
 
 static void get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
 {
+    const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
     const uint8_t *in = step + 4 * column;
-    if (format == SAMEBITS_FORMAT_Q8_0) {
-        for (int z = 0; z < 8; z++) store_word(q + 4 * z, load_word(in + z * SB_PLANE));
-        return;
-    }
-    const int bits = sb_gguf_high_bits(format);
     for (int y = 0; y < 8; y++) {
-        uint32_t w = load_word(in + y % 4 * SB_PLANE) >> y / 4 * 4 & 0x0F0F0F0Fu;
-        if (bits == 1) w |= (load_word(in + 4 * SB_PLANE) >> y & 0x01010101u) << 4;
-        if (bits == 2) w |= (load_word(in + (4 + y / 4) * SB_PLANE) >> y % 4 * 2 & 0x03030303u) << 4;
+        const int h = y / 4, z = y % 4;
+        uint32_t w = load_word(in + (low == 8 ? y : low == 4 ? z : h) * SB_PLANE);
+        if (low == 4) w = w >> 4 * h & 0x0F0F0F0Fu;
+        if (low == 2) w = w >> 2 * z & 0x03030303u;
+        if (high == 1) w |= (load_word(in + low * SB_PLANE) >> y & 0x01010101u) << low;
+        if (high == 2) w |= (load_word(in + (low + h) * SB_PLANE) >> 2 * z & 0x03030303u) << low;
         store_word(q + 4 * y, w);
+    }
+}
+
+/* The 16 bytes of a K format's scales, for the byte's place. */
+static uint8_t scale_byte(samebits_format format, const sb_gguf_block *b, int i)
+{
+    if (format == SAMEBITS_FORMAT_Q2_K) return (uint8_t)(b->scale[i] | b->min[i] << 4);
+    if (sb_gguf_parts(format) == 2) return b->scale[i];
+    return i % 2 ? b->min[i / 2] : b->scale[i / 2];
+}
+
+static void set_scale_byte(samebits_format format, sb_gguf_block *b, int i, uint8_t byte)
+{
+    if (format == SAMEBITS_FORMAT_Q2_K) {
+        b->scale[i] = byte & 15;
+        b->min[i] = byte >> 4;
+    } else if (sb_gguf_parts(format) == 2) {
+        b->scale[i] = byte;
+    } else if (i % 2) {
+        b->min[i / 2] = byte;
+    } else {
+        b->scale[i / 2] = byte;
     }
 }
 
 static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k, int64_t index, int column,
                       uint8_t *panel)
 {
-    const int steps = sb_gguf_steps(format);
+    const int steps = sb_gguf_steps(format), size = d_size(format);
     uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     uint8_t *scales = panel + k / SB_STEP * sb_gguf_step_bytes(format) + index * sb_gguf_scale_bytes(format);
     for (int s = 0; s < steps; s++)
         put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
-    memcpy(scales + 2 * column, &b->d, 2);
-    scales += 2 * SB_PANEL;
-    if (!sb_gguf_is_k(format)) return;
-    if (sb_gguf_has_min(format)) {
-        memcpy(scales + 2 * column, &b->dmin, 2);
-        scales += 2 * SB_PANEL;
-    }
-    for (int s = 0; s < 8; s++) {
-        scales[2 * s * SB_PANEL + column] = sb_gguf_has_min(format) ? b->scale[s] : b->scale[2 * s];
-        scales[(2 * s + 1) * SB_PANEL + column] = sb_gguf_has_min(format) ? b->min[s] : b->scale[2 * s + 1];
-    }
+    memcpy(scales + size * column, &b->d, (size_t)size);
+    if (sb_gguf_has_min(format)) memcpy(scales + 2 * SB_PANEL + 2 * column, &b->dmin, 2);
+    scales += sb_gguf_d_bytes(format);
+    for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
 }
 
 void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_t index, int column, sb_gguf_block *b)
 {
-    const int steps = sb_gguf_steps(format);
+    const int steps = sb_gguf_steps(format), size = d_size(format);
     const uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     const uint8_t *scales = sb_gguf_scales(format, panel, k) + index * sb_gguf_scale_bytes(format);
     for (int s = 0; s < steps; s++)
         get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
-    memcpy(&b->d, scales + 2 * column, 2);
-    scales += 2 * SB_PANEL;
-    if (!sb_gguf_is_k(format)) return;
-    if (sb_gguf_has_min(format)) {
-        memcpy(&b->dmin, scales + 2 * column, 2);
-        scales += 2 * SB_PANEL;
-    }
-    for (int s = 0; s < 8; s++) {
-        const uint8_t first = scales[2 * s * SB_PANEL + column], second = scales[(2 * s + 1) * SB_PANEL + column];
-        b->scale[sb_gguf_has_min(format) ? s : 2 * s] = first;
-        if (sb_gguf_has_min(format))
-            b->min[s] = second;
-        else
-            b->scale[2 * s + 1] = second;
-    }
+    b->d = 0;
+    memcpy(&b->d, scales + size * column, (size_t)size);
+    if (sb_gguf_has_min(format)) memcpy(&b->dmin, scales + 2 * SB_PANEL + 2 * column, 2);
+    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
+    scales += sb_gguf_d_bytes(format);
+    for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
 }
 
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)

@@ -31,6 +31,10 @@ static float weight_k(const block *b, int i)
     return scaled - minimum;
 }
 
+static const float iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+/* E2M1; the format has no -0. */
+static const float e2m1[16] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, 0, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+
 static float weight(samebits_format format, const uint8_t *p, int i)
 {
     switch (format) {
@@ -40,6 +44,20 @@ static float weight(samebits_format format, const uint8_t *p, int i)
     case SAMEBITS_FORMAT_Q8_0: return widen(p) * (float)(int8_t)p[2 + i];
     case SAMEBITS_FORMAT_Q4_K: return weight_k(&(block){widen(p), widen(p + 2), p + 4, p + 16, NULL}, i);
     case SAMEBITS_FORMAT_Q5_K: return weight_k(&(block){widen(p), widen(p + 2), p + 4, p + 48, p + 16}, i);
+    case SAMEBITS_FORMAT_Q4_1: return widen(p) * (float)nibble(p[4 + i % 16], i / 16) + widen(p + 2);
+    case SAMEBITS_FORMAT_Q5_1:
+        return widen(p) * (float)(nibble(p[8 + i % 16], i / 16) + 16 * (p[4 + i / 8] >> i % 8 & 1)) + widen(p + 2);
+    case SAMEBITS_FORMAT_IQ4_NL: return widen(p) * iq4_nl[nibble(p[2 + i % 16], i / 16)];
+    case SAMEBITS_FORMAT_MXFP4: return ldexpf(1.0f, p[0] - 127) * e2m1[nibble(p[1 + i % 16], i / 16)];
+    case SAMEBITS_FORMAT_Q2_K: {
+        const float q = (float)(p[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3);
+        return widen(p + 80) * (float)(p[i / 16] & 15) * q - widen(p + 82) * (float)(p[i / 16] >> 4);
+    }
+    case SAMEBITS_FORMAT_Q3_K: {
+        const int j = i / 16, low = p[32 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3;
+        const int sc = nibble(p[96 + j % 8], j / 8) + 16 * (p[104 + j % 4] >> j / 4 * 2 & 3) - 32;
+        return widen(p + 108) * (float)sc * (float)(low - (p[i % 32] >> i / 32 & 1 ? 0 : 4));
+    }
     default: {
         const int h = i / 128, t = i % 128 / 32, j = i % 32;
         const int q = nibble(p[64 * h + 32 * (t % 2) + j], t / 2) + 16 * (p[128 + 32 * h + j] >> 2 * t & 3) - 32;
@@ -50,14 +68,24 @@ static float weight(samebits_format format, const uint8_t *p, int i)
 
 enum { M = 7, N = 19 };
 
+static int has_min(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 || f == SAMEBITS_FORMAT_Q2_K ||
+           f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
+}
+
 /* Blocks of random bytes: with any scales, Inf and NaN among them, or with finite ones. */
 static void random_weights(test_tensor *w, samebits_format format, int64_t block_bytes, int finite, test_rng *rng)
 {
     test_random_bytes(w, rng);
     for (int64_t at = 0; finite && at < (int64_t)w->size; at += block_bytes) {
-        uint8_t *p = w->memory + at;
-        p[format == SAMEBITS_FORMAT_Q6_K ? 209 : 1] &= 0xBF;
-        if (format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K) p[3] &= 0xBF;
+        const int offset = format == SAMEBITS_FORMAT_Q2_K   ? 80
+                           : format == SAMEBITS_FORMAT_Q3_K ? 108
+                           : format == SAMEBITS_FORMAT_Q6_K ? 208
+                                                            : 0;
+        uint8_t *p = w->memory + at + offset;
+        p[format == SAMEBITS_FORMAT_MXFP4 ? 0 : 1] &= 0xBF;
+        if (has_min(format)) p[3] &= 0xBF;
     }
 }
 

@@ -134,15 +134,18 @@ static void add_epilogue(row_op *op, samebits_activation activation)
     name_op(op, "linear", "with epilogue");
 }
 
-/* Rows of random blocks whose f16 scales are ordinary numbers. Where they lie is a fact of each format. */
+/* Rows of random blocks whose scales are ordinary numbers. Where they lie is a fact of each format. */
 static DLTensor *quantised_weights(samebits_format format)
 {
     static const struct {
         int bytes, scales, offset;
     } blocks[SAMEBITS_FORMAT_COUNT] = {
-        [SAMEBITS_FORMAT_Q4_0] = {18, 1, 0},  [SAMEBITS_FORMAT_Q5_0] = {22, 1, 0},
-        [SAMEBITS_FORMAT_Q8_0] = {34, 1, 0},  [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0},
-        [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0}, [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
+        [SAMEBITS_FORMAT_Q4_0] = {18, 1, 0},    [SAMEBITS_FORMAT_Q4_1] = {20, 2, 0},
+        [SAMEBITS_FORMAT_Q5_0] = {22, 1, 0},    [SAMEBITS_FORMAT_Q5_1] = {24, 2, 0},
+        [SAMEBITS_FORMAT_Q8_0] = {34, 1, 0},    [SAMEBITS_FORMAT_IQ4_NL] = {18, 1, 0},
+        [SAMEBITS_FORMAT_MXFP4] = {17, 1, 0},   [SAMEBITS_FORMAT_Q2_K] = {84, 2, 80},
+        [SAMEBITS_FORMAT_Q3_K] = {110, 1, 108}, [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0},
+        [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0},   [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
     };
     test_rng rng = {43};
     size_t row;
@@ -152,7 +155,11 @@ static DLTensor *quantised_weights(samebits_format format)
     for (size_t b = 0; b < w->size; b += (size_t)blocks[format].bytes)
         for (int s = 0; s < blocks[format].scales; s++) {
             const uint16_t scale = (uint16_t)((test_next(&rng) & 0x83FFu) | (5u + (unsigned)test_below(&rng, 6)) << 10);
-            memcpy(w->memory + b + (size_t)(blocks[format].offset + 2 * s), &scale, 2);
+            uint8_t *at = w->memory + b + (size_t)(blocks[format].offset + 2 * s);
+            if (format == SAMEBITS_FORMAT_MXFP4)
+                *at = (uint8_t)(118 + (scale & 7));
+            else
+                memcpy(at, &scale, 2);
         }
     return &w->dl;
 }

@@ -12,7 +12,8 @@ import struct
 import sys
 
 P, SIZE, I64 = c.c_void_p, c.c_size_t, c.c_int64
-TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q5_0": 6, "q8_0": 8, "q4_k": 12, "q5_k": 13, "q6_k": 14, "bf16": 30}
+TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12,
+         "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "bf16": 30, "mxfp4": 39}
 I32, USAGE_WEIGHTS, OP_MUL_MAT, OP_GET_ROWS = 26, 1, "MUL_MAT", "GET_ROWS"
 PROTOTYPES = {
     "ggml_init": (P, None), "ggml_free": (None, [P]), "ggml_nbytes": (SIZE, [P]), "ggml_row_size": (SIZE, [c.c_int, I64]),
@@ -100,13 +101,17 @@ def weights_of(name, k, n):
             return struct.pack(f"<{n * k}e", *values)
         packed = struct.pack(f"<{n * k}f", *values)
         return packed if name == "f32" else b"".join(packed[i + 2:i + 4] for i in range(0, len(packed), 4))
-    layout = {"q4_0": (32, 18, [0]), "q5_0": (32, 22, [0]), "q8_0": (32, 34, [0]), "q4_k": (256, 144, [0, 2]),
-              "q5_k": (256, 176, [0, 2]), "q6_k": (256, 210, [208])}
+    layout = {"q4_0": (32, 18, [0]), "q4_1": (32, 20, [0, 2]), "q5_0": (32, 22, [0]), "q5_1": (32, 24, [0, 2]),
+              "q8_0": (32, 34, [0]), "iq4_nl": (32, 18, [0]), "mxfp4": (32, 17, []), "q2_k": (256, 84, [80, 82]),
+              "q3_k": (256, 110, [108]), "q4_k": (256, 144, [0, 2]), "q5_k": (256, 176, [0, 2]),
+              "q6_k": (256, 210, [208])}
     block, size, scales = layout[name]
     rows = bytearray(random.randbytes(n * k // block * size))
     for begin in range(0, len(rows), size):
         for scale in scales:
             rows[begin + scale:begin + scale + 2] = struct.pack("<e", random.uniform(0.5, 1.5))
+        if name == "mxfp4":
+            rows[begin] = random.choice((127, 128))
     return bytes(rows)
 
 

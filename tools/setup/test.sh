@@ -127,6 +127,7 @@ backend_ops() {
 test_plugin() {
     step "build: llama.cpp" need_llama llama-server test-backend-ops || return 0
     test_plugin_versions
+    step "samebits verify --formats" "$RELEASE/bin/samebits" verify --formats --ggml "$LLAMA_BIN" || true
     step "ggml's test-backend-ops, int8-1" backend_ops int8-1 MUL_MAT,SOFT_MAX,RMS_NORM,NORM,GET_ROWS || true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 MUL_MAT || true
     step "ggml's test-backend-ops, attention" backend_ops int8-1 FLASH_ATTN_EXT \

@@ -94,6 +94,11 @@ SB_INLINE int vm_any(vm mask) { return _mm256_movemask_ps(mask) != 0; }
 
 /* Bytes, zero-extended to lanes. */
 SB_INLINE vi vi_load_u8(const uint8_t *p) { return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
+/* table[each byte of index]; the bytes are 0..15. */
+SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
+{
+    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
+}
 /* Lanes as pairs of int16: a0 * b0 + a1 * b1. */
 SB_INLINE vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 /* Keeps gcc from adding up products as a tree, with all of them in memory at once. */

@@ -82,6 +82,11 @@ SB_INLINE int vm_any(vm mask) { return mask != 0; }
 
 SB_INLINE vi vi_load_u8(const uint8_t *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 
+SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
+{
+    return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), index);
+}
+SB_INLINE vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 SB_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 #if defined(__AVX512VNNI__)
 /* sum + u0 * s0 + .. + u3 * s3 with u as 4 unsigned and s as 4 signed bytes a lane. */

@@ -173,6 +173,19 @@ SB_INLINE vi vi_load_u8(const uint8_t *p)
     return r.i;
 }
 
+SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
+{
+    v_halves x = {.i = index}, r;
+    const __m256i codes = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_shuffle_epi8(codes, x.hi[h]);
+    return r.i;
+}
+SB_INLINE vi vi_madd16(vi a, vi b)
+{
+    v_halves x = {.i = a}, y = {.i = b}, r;
+    for (int h = 0; h < 2; h++) r.hi[h] = _mm256_madd_epi16(x.hi[h], y.hi[h]);
+    return r.i;
+}
 SB_INLINE vi vi_mul(vi a, vi b) { return a * b; }
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
 {

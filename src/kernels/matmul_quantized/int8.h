@@ -1,7 +1,8 @@
 /* Order int8-1: quantised activations (spec/ops/matmul_quantized.md, section activations), and how they are packed.
  *
  * A tile of r rows holds for each step of 32 k a record of SB_X_DWORDS * r 32-bit words: quants [8][r] (4 int8 a word),
- * scale [r] f32, sum of the quants [r] f32, and two words a row [2][r] from which a kernel's sums start. */
+ * scale [r] f32, sum of the quants [r] f32, and two words a row [2][r] from which a kernel's sums start (Q2_K: the sums
+ * of the quants of each half of the step). */
 #ifndef SB_INT8_H
 #define SB_INT8_H
 
@@ -11,6 +12,9 @@
 #include "kernels/matmul_quantized/matmul_quantized.h"
 
 enum { SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
+
+/* Weights of 5 bits without an offset: pairs of int16 need one to stay in range (int8_simd.h). */
+SB_INLINE int sb_is_centred(samebits_format f) { return f == SAMEBITS_FORMAT_Q5_1 || f == SAMEBITS_FORMAT_Q5_K; }
 
 /* Quantises 32 activations; returns their scale. */
 SB_INLINE float sb_quantize_step(const float *x, int8_t q[SB_STEP])

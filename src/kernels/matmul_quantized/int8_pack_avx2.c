@@ -48,12 +48,19 @@ SB_INLINE int32_t start_word(lanes kind, sums s, int factor)
     return kind == WORDS ? low + high : (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
 }
 
-/* The two words from which a step's sums start: minus the format's offset. Q5_K has none, but its pairs of int16 need
- * one, 16, to stay in range; the second word adds it again. */
+/* The two words from which a step's sums start: minus the format's offset. Q5_1 and Q5_K have none, but their pairs of
+ * int16 need one, 16, to stay in range; the second word adds it again. For Q2_K the first word is not a start: it has
+ * the sums of both halves of the step, as int16. */
 SB_INLINE void starts(samebits_format f, lanes kind, sums first, sums second, int32_t start[2])
 {
-    const int offset = f == SAMEBITS_FORMAT_Q5_K && kind == PAIRS ? 16 : sb_gguf_offset(f);
-    if (f == SAMEBITS_FORMAT_Q6_K) {
+    const int offset = sb_is_centred(f) && kind == PAIRS ? 16 : sb_gguf_offset(f);
+    if (f == SAMEBITS_FORMAT_Q2_K) {
+        const int low = first.low + first.high, high = second.low + second.high;
+        start[0] = (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
+        start[1] = 0;
+        return;
+    }
+    if (sb_gguf_parts(f) == 2) {
         start[0] = start_word(kind, first, -offset);
         start[1] = start_word(kind, second, -offset);
         return;
@@ -103,8 +110,14 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
     }
 
 DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)
+DEFINE(q4_1, SAMEBITS_FORMAT_Q4_1)
 DEFINE(q5_0, SAMEBITS_FORMAT_Q5_0)
+DEFINE(q5_1, SAMEBITS_FORMAT_Q5_1)
 DEFINE(q8_0, SAMEBITS_FORMAT_Q8_0)
+DEFINE(iq4_nl, SAMEBITS_FORMAT_IQ4_NL)
+DEFINE(mxfp4, SAMEBITS_FORMAT_MXFP4)
+DEFINE(q2_k, SAMEBITS_FORMAT_Q2_K)
+DEFINE(q3_k, SAMEBITS_FORMAT_Q3_K)
 DEFINE(q4_k, SAMEBITS_FORMAT_Q4_K)
 DEFINE(q5_k, SAMEBITS_FORMAT_Q5_K)
 DEFINE(q6_k, SAMEBITS_FORMAT_Q6_K)

@@ -4,8 +4,8 @@
  * Sums of a step are exact integers, so any way of adding them is the order's. With VNNI a lane adds up in int32.
  * AVX2 adds pairs of int16 modulo 2^16: the products have unsigned weights (at most 63, so a pair is at most
  * 2 * 63 * 127 < 2^15), the sum starts from -offset * (sum of the quants), and so what must fit is only the sum with
- * the offset taken off: 16 * 127 * 16 = 32,512 for Q5 over 32 weights and for Q6 over 16. Q8_0 does not fit and has a
- * way of its own. */
+ * the offset taken off: 16 * 127 * 16 = 32,512 for Q5 over 32 weights and for Q6 over 16, less for the others. The
+ * bytes of Q8_0 and IQ4_NL do not fit and have a way of their own. */
 #ifndef SB_INT8_SIMD_H
 #define SB_INT8_SIMD_H
 
@@ -41,16 +41,19 @@ SB_INLINE vi scaled(vi sum, vi scale) { return vi_madd16(sum, scale); }
 SB_INLINE vi scale_lanes(vi scale) { return vi_or(vi_and(scale, vi_set1(0xFFFF)), vi_shl(scale, 16)); }
 #endif
 
-/* Q6_K has two scales a step, hence two sums one after the other. */
-SB_INLINE int parts(samebits_format f) { return f == SAMEBITS_FORMAT_Q6_K ? 2 : 1; }
+/* Two scales a step: two sums one after the other. */
+SB_INLINE int parts(samebits_format f) { return sb_gguf_parts(f); }
+SB_INLINE int has_two_mins(samebits_format f) { return sb_gguf_has_min(f) && parts(f) == 2; }
 /* Q8_0 is read as it lies; the others are decoded to bytes once when there are many rows. */
 SB_INLINE int has_decoded(samebits_format f) { return f != SAMEBITS_FORMAT_Q8_0; }
 
+/* Two scales become lanes that a sum is multiplied with, two minima the int16 of a lane. */
 SB_INLINE step_scales read_int8_scales(samebits_format f, const uint8_t *scales, int64_t step, int c)
 {
     step_scales r = read_scales(f, scales, step, c);
     if (parts(f) == 2)
         for (int h = 0; h < 2; h++) r.s[h] = scale_lanes(r.s[h]);
+    if (has_two_mins(f)) r.n[0] = vi_or(r.n[0], vi_shl(r.n[1], 16));
     return r;
 }
 
@@ -58,7 +61,7 @@ SB_INLINE step_scales read_int8_scales(samebits_format f, const uint8_t *scales,
 typedef struct {
     uint8_t w[CHUNK_STEPS * 8 * SB_PLANE];
     float d[CHUNK_STEPS][SB_PANEL], m[CHUNK_STEPS][SB_PANEL];
-    int32_t s[CHUNK_STEPS][2][SB_PANEL];
+    int32_t s[CHUNK_STEPS][2][SB_PANEL], n[CHUNK_STEPS][SB_PANEL];
 } __attribute__((aligned(64))) chunk;
 
 /* Where a step's weights are read from: the panel itself, or a decoded chunk. */
@@ -76,6 +79,7 @@ SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const sourc
         r.s[0] = vi_load(from->decoded->s[step][0] + c);
         r.s[1] = vi_load(from->decoded->s[step][1] + c);
     }
+    if (has_two_mins(f)) r.n[0] = vi_load(from->decoded->n[step] + c);
     return r;
 }
 
@@ -85,12 +89,10 @@ SB_INLINE vi load_plane(samebits_format f, int is_decoded, const source *from, i
     return vi_load(from->decoded->w + (step * 8 + 4 * half + z) * SB_PLANE + 4 * c);
 }
 
-/* Q8_0 on AVX2: |w| * (x with w's sign) stays within int16, pair by pair, and is added up as int32. */
-SB_INLINE int is_signed(samebits_format f) { return PAIRS && f == SAMEBITS_FORMAT_Q8_0; }
-SB_INLINE int starts_at_zero(samebits_format f)
-{
-    return f == SAMEBITS_FORMAT_Q4_K || is_signed(f) || (f == SAMEBITS_FORMAT_Q5_K && !PAIRS);
-}
+/* Bytes on AVX2: |w| * (x with w's sign) stays within int16, pair by pair, and is added up as int32. */
+SB_INLINE int is_signed(samebits_format f) { return PAIRS && sb_gguf_offset(f) == 128; }
+SB_INLINE int is_centred(samebits_format f) { return PAIRS && sb_is_centred(f); }
+SB_INLINE int starts_at_zero(samebits_format f) { return is_signed(f) || (sb_gguf_offset(f) == 0 && !is_centred(f)); }
 
 SB_INLINE vi dot_weights(samebits_format f, vi sum, vi w, vi x)
 {
@@ -109,14 +111,13 @@ SB_INLINE int32_t word(const float *record, int index)
     return w;
 }
 
-/* A sum of the integers of a step, as isum of the order; for Q6_K one part of it. */
+/* A sum of the integers of a step, as isum of the order; with two scales one part of it. */
 SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, int part, int rows, const float *record,
                         int r)
 {
     if (parts(f) == 2) return scaled(sum, scales->s[part]);
     if (is_signed(f)) return sum;
-    if (f == SAMEBITS_FORMAT_Q5_K && PAIRS)
-        return vi_add(total(sum), vi_set1(word(record, (SB_X_START + 1) * rows + r)));
+    if (is_centred(f)) return vi_add(total(sum), vi_set1(word(record, (SB_X_START + 1) * rows + r)));
     return total(sum);
 }
 
@@ -161,7 +162,10 @@ SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, i
                         vf acc)
 {
     vf t = vi_to_f(isum);
-    if (sb_gguf_has_min(f))
+    if (has_two_mins(f)) {
+        const vi sums = vi_set1(word(record, SB_X_START * rows + r));
+        t = vf_fms(t, scales->d, vf_mul(vi_to_f(vi_madd16(scales->n[0], sums)), scales->m));
+    } else if (sb_gguf_has_min(f))
         t = vf_fms(t, scales->d, vf_mul(vf_set1(record[SB_X_SUM * rows + r]), scales->m));
     else
         t = vf_mul(t, scales->d);
@@ -220,6 +224,7 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
                 vi_store(out->s[s][0] + c, scales.s[0]);
                 vi_store(out->s[s][1] + c, scales.s[1]);
             }
+            if (has_two_mins(f)) vi_store(out->n[s] + c, scales.n[0]);
         }
     }
 }
@@ -290,11 +295,14 @@ SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
 DEFINE_TILES(plain, SAMEBITS_FORMAT_Q4_0)
 DEFINE_TILES(min, SAMEBITS_FORMAT_Q4_K)
 #if PAIRS
-DEFINE_TILES(min_offset, SAMEBITS_FORMAT_Q5_K)
+DEFINE_TILES(min_centred, SAMEBITS_FORMAT_Q5_K)
+DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
 #else
-#define tile_rows_min_offset tile_rows_min
+#define tile_rows_min_centred tile_rows_min
+#define tile_rows_signed      tile_rows_plain
 #endif
 DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
+DEFINE_TILES(two_mins, SAMEBITS_FORMAT_Q2_K)
 DEFINE_TILES(bytes, SAMEBITS_FORMAT_Q8_0)
 
 /* One chunk of up to TILE_PANELS panels for all rows; next_panel and next_begin say which comes next. */
@@ -320,10 +328,15 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
         }
     }
     switch (f) {
+    case SAMEBITS_FORMAT_Q4_1:
     case SAMEBITS_FORMAT_Q4_K: tile_rows_min(panels, &job); break;
-    case SAMEBITS_FORMAT_Q5_K: tile_rows_min_offset(panels, &job); break;
+    case SAMEBITS_FORMAT_Q5_1:
+    case SAMEBITS_FORMAT_Q5_K: tile_rows_min_centred(panels, &job); break;
+    case SAMEBITS_FORMAT_Q2_K: tile_rows_two_mins(panels, &job); break;
+    case SAMEBITS_FORMAT_Q3_K:
     case SAMEBITS_FORMAT_Q6_K: tile_rows_two_scales(panels, &job); break;
     case SAMEBITS_FORMAT_Q8_0: tile_rows_bytes(panels, &job); break;
+    case SAMEBITS_FORMAT_IQ4_NL: tile_rows_signed(panels, &job); break;
     default: tile_rows_plain(panels, &job);
     }
 }

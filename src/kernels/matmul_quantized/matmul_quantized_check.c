@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "check/check.h"
+#include "formats/gguf.h"
 
 /* What the scales of the weights and the activations are made of. */
 enum { ORDINARY, EXTREME, POISONED, KINDS };
@@ -14,15 +15,19 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
 {
     const sb_format *f = sb_format_info(format);
     check_bytes(rng, bytes, blocks * f->block_bytes);
-    const int last = format == SAMEBITS_FORMAT_Q6_K,
-              two = format == SAMEBITS_FORMAT_Q4_K || format == SAMEBITS_FORMAT_Q5_K;
+    /* Where d lies, and dmin behind it: as ggml-common.h has them. */
+    const int offset = format == SAMEBITS_FORMAT_Q2_K   ? 80
+                       : format == SAMEBITS_FORMAT_Q3_K ? 108
+                       : format == SAMEBITS_FORMAT_Q6_K ? 208
+                                                        : 0;
     for (int64_t b = 0; b < blocks; b++)
-        for (int i = 0; i <= two; i++) {
+        for (int i = 0; i <= sb_gguf_has_min(format); i++) {
             uint16_t h = (uint16_t)check_next(rng);
             const int rare = kind == EXTREME ? 2 : 400; /* one in so many keeps its random bits */
             if (kind == ORDINARY || check_below(rng, rare)) h = (uint16_t)((h & 0x83FF) | (10 + h % 8) << 10);
             if (kind != POISONED && (h & 0x7C00) == 0x7C00) h &= 0x83FF; /* subnormal instead of Inf and NaN */
-            memcpy(bytes + b * f->block_bytes + (last ? 208 : 2 * i), &h, 2);
+            if (format == SAMEBITS_FORMAT_MXFP4 && kind == ORDINARY) h = (uint16_t)(120 + h % 16);
+            memcpy(bytes + b * f->block_bytes + offset + 2 * i, &h, format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2);
         }
 }
 

@@ -30,18 +30,21 @@ static void column_portable(const sb_matmul_args *a, samebits_format format, int
 /* One step of int8-1: t of spec/ops/matmul_quantized.md. */
 static float step_value(samebits_format format, const sb_gguf_block *b, int step, const int8_t *x)
 {
-    int32_t sum[2] = {0, 0}, xsum = 0;
+    int32_t sum[2] = {0, 0}, xsum[2] = {0, 0};
     for (int i = 0; i < SB_STEP; i++) {
-        sum[i / 16] += x[i] * (b->q[step * SB_STEP + i] - sb_gguf_offset(format));
-        xsum += x[i];
+        sum[i / 16] += x[i] * sb_gguf_integer(format, b->q[step * SB_STEP + i]);
+        xsum[i / 16] += x[i];
     }
-    const float d = sb_from_f16(b->d);
-    if (sb_gguf_has_min(format))
-        return fmaf((float)(sum[0] + sum[1]), d * (float)b->scale[step],
-                    -((float)xsum * (sb_from_f16(b->dmin) * (float)b->min[step])));
-    if (format == SAMEBITS_FORMAT_Q6_K)
-        return (float)((int8_t)b->scale[2 * step] * sum[0] + (int8_t)b->scale[2 * step + 1] * sum[1]) * d;
-    return (float)(sum[0] + sum[1]) * d;
+    const float d = sb_gguf_d(format, b), dmin = sb_gguf_has_min(format) ? sb_from_f16(b->dmin) : 0.0f;
+    if (sb_gguf_parts(format) == 2) {
+        const int j = 2 * step;
+        const float isum = (float)(sb_gguf_scale(format, b, j) * sum[0] + sb_gguf_scale(format, b, j + 1) * sum[1]);
+        if (!sb_gguf_has_min(format)) return isum * d;
+        return fmaf(isum, d, -((float)(b->min[j] * xsum[0] + b->min[j + 1] * xsum[1]) * dmin));
+    }
+    const float isum = (float)(sum[0] + sum[1]);
+    if (!sb_gguf_has_min(format)) return isum * d;
+    return fmaf(isum, d * (float)b->scale[step], -((float)(xsum[0] + xsum[1]) * (dmin * (float)b->min[step])));
 }
 
 static void column_int8(const sb_matmul_args *a, samebits_format format, int64_t panel, int column)
@@ -89,8 +92,14 @@ static void pack(const float *const *x, int rows, int64_t k, void *out)
     void sb_pack_int8_##name##_ref(const float *const *x, int rows, int64_t k, void *out) { pack(x, rows, k, out); }
 
 DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)
+DEFINE(q4_1, SAMEBITS_FORMAT_Q4_1)
 DEFINE(q5_0, SAMEBITS_FORMAT_Q5_0)
+DEFINE(q5_1, SAMEBITS_FORMAT_Q5_1)
 DEFINE(q8_0, SAMEBITS_FORMAT_Q8_0)
+DEFINE(iq4_nl, SAMEBITS_FORMAT_IQ4_NL)
+DEFINE(mxfp4, SAMEBITS_FORMAT_MXFP4)
+DEFINE(q2_k, SAMEBITS_FORMAT_Q2_K)
+DEFINE(q3_k, SAMEBITS_FORMAT_Q3_K)
 DEFINE(q4_k, SAMEBITS_FORMAT_Q4_K)
 DEFINE(q5_k, SAMEBITS_FORMAT_Q5_K)
 DEFINE(q6_k, SAMEBITS_FORMAT_Q6_K)

@@ -10,38 +10,62 @@
 SB_INLINE vi low_nibbles(vi v) { return vi_and(v, vi_set1(0x0F0F0F0F)); }
 SB_INLINE vi shifted(vi v, int left) { return left > 0 ? vi_shl(v, left) : left < 0 ? vi_shr(v, -left) : v; }
 
-/* The weights 16 * half + 4z + i of a step, unsigned, as they lie in a panel. */
+/* The bits of the weights 16 * half + 4z + i of a step, unsigned, a byte each. */
+SB_INLINE vi read_bits(samebits_format f, const uint8_t *step, int half, int z)
+{
+    const int low = sb_gguf_low_bits(f);
+    if (low == 8) return vi_load(step + (4 * half + z) * SB_PLANE);
+    const vi v = low == 4 ? low_nibbles(shifted(vi_load(step + z * SB_PLANE), -4 * half))
+                          : vi_and(shifted(vi_load(step + half * SB_PLANE), -2 * z), vi_set1(0x03030303));
+    if (sb_gguf_high_bits(f) == 1)
+        return vi_or(v,
+                     vi_and(shifted(vi_load(step + low * SB_PLANE), low - z - 4 * half), vi_set1(0x01010101 << low)));
+    if (sb_gguf_high_bits(f) == 2)
+        return vi_or(v,
+                     vi_and(shifted(vi_load(step + (low + half) * SB_PLANE), low - 2 * z), vi_set1(0x03030303 << low)));
+    return v;
+}
+
+/* The integers of these weights with the format's offset added, unsigned. */
 SB_INLINE vi read_plane(samebits_format f, const uint8_t *step, int half, int z)
 {
-    if (f == SAMEBITS_FORMAT_Q8_0) return vi_load(step + (4 * half + z) * SB_PLANE);
-    const vi v = vi_load(step + z * SB_PLANE), low = low_nibbles(half ? vi_shr(v, 4) : v);
-    if (sb_gguf_high_bits(f) == 1)
-        return vi_or(low, vi_and(shifted(vi_load(step + 4 * SB_PLANE), 4 - z - 4 * half), vi_set1(0x10101010)));
-    if (sb_gguf_high_bits(f) == 2)
-        return vi_or(low, vi_and(shifted(vi_load(step + (4 + half) * SB_PLANE), 4 - 2 * z), vi_set1(0x30303030)));
-    return low;
+    const vi bits = read_bits(f, step, half, z);
+    return sb_gguf_is_coded(f) ? vi_lookup8(sb_gguf_codes(f), bits) : bits;
 }
 
 /* The scales of one step and the vector of columns from c. */
 typedef struct {
-    vf d, m; /* factor of the weights, and the minimum (Q4_K, Q5_K) */
-    vi s[2]; /* Q6_K: what d is still to be multiplied with, for each half of the step */
+    vf d, m;       /* factor of the weights, and the minimum */
+    vi s[2], n[2]; /* two scales a step: what d and m are still to be multiplied with, for each half of the step */
 } step_scales;
+
+/* 2^(e - 128) in two factors, both normal: their product is exact, also when it is subnormal. */
+SB_INLINE vf power_of_two(vi e)
+{
+    const vi half = vi_shr(e, 1), rest = vi_sub(e, half), bias = vi_set1(127 - 64);
+    return vf_mul(vi_as_f(vi_shl(vi_add(half, bias), 23)), vi_as_f(vi_shl(vi_add(rest, bias), 23)));
+}
 
 /* `scales` is the panel's stream. Products of d and dmin with scales are exact. */
 SB_INLINE step_scales read_scales(samebits_format f, const uint8_t *scales, int64_t step, int c)
 {
     const uint8_t *block = scales + step / sb_gguf_steps(f) * sb_gguf_scale_bytes(f);
-    const int s = (int)(step % sb_gguf_steps(f));
-    step_scales r = {.d = vf_load_f16((const uint16_t *)block + c)};
-    if (sb_gguf_has_min(f)) {
-        const uint8_t *bytes = block + 4 * SB_PANEL + s * 2 * SB_PANEL + c;
+    const uint8_t *bytes = block + sb_gguf_d_bytes(f) + step % sb_gguf_steps(f) * 2 * SB_PANEL + c;
+    step_scales r = {.d = f == SAMEBITS_FORMAT_MXFP4 ? power_of_two(vi_load_u8(block + c))
+                                                     : vf_load_f16((const uint16_t *)block + c)};
+    if (sb_gguf_has_min(f)) r.m = vf_load_f16((const uint16_t *)block + SB_PANEL + c);
+    if (f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K) {
         r.d = vf_mul(r.d, vi_to_f(vi_load_u8(bytes)));
-        r.m = vf_mul(vf_load_f16((const uint16_t *)block + SB_PANEL + c), vi_to_f(vi_load_u8(bytes + SB_PANEL)));
-    } else if (f == SAMEBITS_FORMAT_Q6_K) {
-        const uint8_t *bytes = block + 2 * SB_PANEL + s * 2 * SB_PANEL + c;
-        r.s[0] = vi_load_i8(bytes);
-        r.s[1] = vi_load_i8(bytes + SB_PANEL);
+        r.m = vf_mul(r.m, vi_to_f(vi_load_u8(bytes + SB_PANEL)));
+    }
+    for (int h = 0; h < 2 && sb_gguf_parts(f) == 2; h++) {
+        if (!sb_gguf_has_min(f)) {
+            r.s[h] = vi_load_i8(bytes + h * SB_PANEL);
+            continue;
+        }
+        const vi both = vi_load_u8(bytes + h * SB_PANEL);
+        r.s[h] = vi_and(both, vi_set1(15));
+        r.n[h] = vi_shr(both, 4);
     }
     return r;
 }

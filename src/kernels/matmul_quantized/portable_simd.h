@@ -23,32 +23,50 @@
 #define TILE_PANELS      1
 #endif
 
-/* Bits a weight has where it is read. */
-SB_INLINE int field_bits(samebits_format f) { return f == SAMEBITS_FORMAT_Q8_0 ? 8 : 4 + sb_gguf_high_bits(f); }
-
 /* AVX-512 turns 4 bits into a float in one instruction. */
-SB_INLINE int is_looked_up(samebits_format f) { return SB_VL == 16 && field_bits(f) == 4; }
+SB_INLINE int is_looked_up(samebits_format f)
+{
+    return SB_VL == 16 && sb_gguf_low_bits(f) == 4 && sb_gguf_high_bits(f) == 0;
+}
+
+/* Bits a weight has where it is read; codes are then bytes. */
+SB_INLINE int field_bits(samebits_format f)
+{
+    return sb_gguf_is_coded(f) && !is_looked_up(f) ? 8 : sb_gguf_low_bits(f) + sb_gguf_high_bits(f);
+}
 
 #if SB_VL == 16
 SB_INLINE vf look_up(samebits_format f, vi fields, int begin)
 {
     static const float integers[24] = {-8, -7, -6, -5, -4, -3, -2, -1, 0,  1,  2,  3,
                                        4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15};
-    return vf_lookup(vf_load(integers + 8 - sb_gguf_offset(f)), begin ? vi_shr(fields, begin) : fields);
+    static const float iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, mxfp4[16] = {SB_MXFP4_INTEGERS(0)};
+    const float *values = f == SAMEBITS_FORMAT_IQ4_NL  ? iq4_nl
+                          : f == SAMEBITS_FORMAT_MXFP4 ? mxfp4
+                                                       : integers + 8 - sb_gguf_offset(f);
+    return vf_lookup(vf_load(values), begin ? vi_shr(fields, begin) : fields);
 }
 #endif
 
-/* The bits of weights 16 * half + 4z .. + 3 of a step. A format's offset is half its range: with the top bit of each
- * weight flipped the weights are two's complement. */
+/* Codes as signed bytes. */
+SB_INLINE vi read_codes(samebits_format f, const uint8_t *step, int half, int z)
+{
+    static const int8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, mxfp4[16] = {SB_MXFP4_INTEGERS(0)};
+    return vi_lookup8((const uint8_t *)(f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : mxfp4), read_bits(f, step, half, z));
+}
+
+/* The bits of weights 16 * half + 4z .. + 3 of a step. An offset is half the range of its format: with the top bit of
+ * each weight flipped the weights are two's complement. */
 SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
 {
-    if (f == SAMEBITS_FORMAT_Q4_K || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
+    if (f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q4_1 || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
     if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
-    const vi v = read_plane(f, step, half, z);
+    if (sb_gguf_is_coded(f)) return read_codes(f, step, half, z);
+    const vi v = read_bits(f, step, half, z);
     return sb_gguf_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_gguf_offset(f))));
 }
 
-/* Weight i of these four, as its format says (spec/formats.md); d is that of the half. */
+/* Weight i of these four, as its format says (spec/formats.md); d and m are those of the half. */
 SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 {
     const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
@@ -66,10 +84,14 @@ SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
     return vf_mul(d, vi_to_f(vi_sar(above ? vi_shl(fields, above) : fields, 32 - bits)));
 }
 
-/* Factors of the two halves of a step. */
-SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2])
+/* Factors and minima of the two halves of a step. */
+SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2], vf m[2])
 {
-    for (int h = 0; h < 2; h++) d[h] = f == SAMEBITS_FORMAT_Q6_K ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
+    const int two = sb_gguf_parts(f) == 2;
+    for (int h = 0; h < 2; h++) {
+        d[h] = two ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
+        if (sb_gguf_has_min(f)) m[h] = two ? vf_mul(scales->m, vi_to_f(scales->n[h])) : scales->m;
+    }
 }
 
 /* All of k for one tile of rows. */
@@ -84,13 +106,12 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     for (int r = 0; r < rows; r++) SB_UNROLL
     for (int v = 0; v < vectors; v++) total[r][v] = sum[r][v] = vf_zero();
     for (int64_t s = 0; s < steps; s++, x += SB_STEP * rows) {
-        vf d[MAX_VECTORS][2], m[MAX_VECTORS];
+        vf d[MAX_VECTORS][2], m[MAX_VECTORS][2];
         SB_UNROLL
         for (int v = 0; v < vectors; v++) {
             const step_scales read =
                 read_scales(f, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
-            half_scales(f, &read, d[v]);
-            m[v] = read.m;
+            half_scales(f, &read, d[v], m[v]);
         }
         const uint8_t *step = w + s * sb_gguf_step_bytes(f);
         SB_UNROLL
@@ -106,7 +127,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
             SB_UNROLL
             for (int i = 0; i < 4; i++) SB_UNROLL
             for (int v = 0; v < vectors; v++) {
-                const vf b = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v]);
+                const vf b = weight(f, fields[v], n / 4, i, d[v][n / 4], m[v][n / 4]);
                 SB_UNROLL
                 for (int r = 0; r < rows; r++) sum[r][v] = vf_fma(vf_set1(x[(4 * n + i) * rows + r]), b, sum[r][v]);
             }
@@ -134,14 +155,14 @@ SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
             const step_scales read = read_scales(f, scales, begin + s, c);
-            vf d[2];
-            half_scales(f, &read, d);
+            vf d[2], m[2];
+            half_scales(f, &read, d, m);
             SB_UNROLL
             for (int n = 0; n < 8; n++) {
                 const vi fields = read_fields(f, step + 4 * c, n / 4, n % 4);
                 SB_UNROLL
                 for (int i = 0; i < 4; i++)
-                    vf_store(out + (4 * n + i) * stride + c, weight(f, fields, n / 4, i, d[n / 4], read.m));
+                    vf_store(out + (4 * n + i) * stride + c, weight(f, fields, n / 4, i, d[n / 4], m[n / 4]));
             }
         }
     }
