@@ -65,6 +65,13 @@ void check_free(void *ptr)
     free(base);
 }
 
+static int64_t one_in = 1;
+int check_takes(void)
+{
+    static check_rng rng = {11};
+    return check_below(&rng, one_in) == 0;
+}
+
 unsigned check_cpu(void) { return sb_cpu_host(); }
 
 void check_true(const char *what, int ok)
@@ -97,8 +104,13 @@ void check_same(const char *what, const void *want, const void *have, int64_t co
            (long long)count, (long long)first, w, h);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && !strcmp(argv[1], "--one-in")) one_in = atoll(argv[2]);
+    if ((argc != 1 && argc != 3) || one_in < 1 || (argc == 3 && strcmp(argv[1], "--one-in") != 0)) {
+        fprintf(stderr, "usage: samebits_check [--one-in N]: every case, or one in N at random\n");
+        return 2;
+    }
     sb_fpenv_enter();
     check_matmul();
     check_matmul_quantized();

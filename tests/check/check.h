@@ -24,6 +24,9 @@ void check_bytes(check_rng *rng, void *out, int64_t count);
 void *check_alloc(size_t size);
 void check_free(void *ptr);
 
+/* Whether to run the next case: each of them, or one in N at random (samebits_check --one-in N). */
+int check_takes(void);
+
 /* CPU flags that the rows may use: the host's. */
 unsigned check_cpu(void);
 

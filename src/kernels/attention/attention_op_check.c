@@ -275,7 +275,7 @@ static void vary(const op_case *c, check_rng *rng)
     const layout plain = {
         .cpu = SAMEBITS_CPU_SCALAR, .threads = 1, .capacity = c->keys, .place = straight, .queries = c->queries};
     uint8_t *want = run(c, &d, &plain);
-    for (int level = SAMEBITS_CPU_SCALAR; level <= SAMEBITS_CPU_AVX512; level++) {
+    for (int level = SAMEBITS_CPU_SCALAR; level < SAMEBITS_CPU_COUNT; level++) {
         if (!samebits_cpu_supported((samebits_cpu)level)) continue;
         layout l = plain;
         l.cpu = (samebits_cpu)level;
@@ -407,7 +407,7 @@ void check_attention_op(void)
         /* The scalar level is slow: few queries where there are many keys. */
         while (c.queries > 1 && c.batches * c.heads * c.queries * c.keys * c.width > 4000000)
             c.queries = (c.queries + 1) / 2;
-        vary(&c, &rng);
+        if (check_takes()) vary(&c, &rng);
     }
     lengths(&rng, 1);
     lengths(&rng, 3);

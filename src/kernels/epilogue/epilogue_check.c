@@ -66,6 +66,8 @@ void check_epilogue(void)
             for (int format = 0; format < 3; format++)
                 for (int activation = 0; activation < SAMEBITS_ACTIVATION_COUNT; activation++)
                     for (int turn = 0; turn < 8; turn++)
-                        run(&rows[i], rows, (samebits_format)format, widths[w], (samebits_activation)activation, &rng);
+                        if (check_takes())
+                            run(&rows[i], rows, (samebits_format)format, widths[w], (samebits_activation)activation,
+                                &rng);
     }
 }

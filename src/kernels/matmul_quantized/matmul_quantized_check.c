@@ -165,7 +165,7 @@ void check_matmul_quantized(void)
                                     .rows = heights[h],
                                     .panels = 1 + check_below(&rng, 5),
                                     .k = blocks * block};
-                    run(&t, &rng);
+                    if (check_takes()) run(&t, &rng);
                 }
     }
 }

@@ -114,7 +114,7 @@ void check_norm(void)
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
             for (int p = 0; p < PAIRS; p++)
                 for (unsigned parts = 0; parts < 8; parts++)
-                    run(&rows[i], rows, pairs[p], widths[w] > 2000 ? 2 : 5, widths[w], parts, &rng);
+                    if (check_takes()) run(&rows[i], rows, pairs[p], widths[w] > 2000 ? 2 : 5, widths[w], parts, &rng);
     }
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int centered = 0; centered < 2 && widths[w] > 1; centered++) {
