@@ -56,7 +56,7 @@ char *cli_text(const char *format, ...)
 
 int cli_cpu_of(const char *name)
 {
-    for (int cpu = SAMEBITS_CPU_AUTO; cpu <= SAMEBITS_CPU_AVX512; cpu++)
+    for (int cpu = SAMEBITS_CPU_AUTO; cpu < SAMEBITS_CPU_COUNT; cpu++)
         if (!strcmp(name, samebits_cpu_name((samebits_cpu)cpu))) return cpu;
     return -1;
 }
@@ -64,7 +64,7 @@ int cli_cpu_of(const char *name)
 int cli_levels(samebits_cpu levels[static 4])
 {
     int count = 0;
-    for (int cpu = SAMEBITS_CPU_SCALAR; cpu <= SAMEBITS_CPU_AVX512; cpu++)
+    for (int cpu = SAMEBITS_CPU_SCALAR; cpu < SAMEBITS_CPU_COUNT; cpu++)
         if (samebits_cpu_supported((samebits_cpu)cpu)) levels[count++] = (samebits_cpu)cpu;
     return count;
 }

@@ -111,7 +111,7 @@ static const struct argp_option option_list[] = {
     {"full", KEY_FULL, 0, 0, "The whole sweep, all thread counts", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of the inputs and needles (default: the time; it is printed)", 0},
     {"op", KEY_OP, "NAME", 0, "Only this op, such as matmul", 0},
-    {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2 or avx512", 0},
+    {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2, avx512 or neon", 0},
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to try beside ours; several with ':'", 0},
     {"self-test", KEY_SELF_TEST, 0, 0, "Plant faults and see that each is caught", 0},
     {"accuracy", KEY_ACCURACY, 0, 0, "Only measure errors against float64, beside stock", 0},
@@ -150,7 +150,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_OP: o->v.only = arg; break;
     case KEY_CPU: {
         const int cpu = cli_cpu_of(arg);
-        if (cpu < SAMEBITS_CPU_SCALAR) argp_error(state, "--cpu wants scalar, avx2 or avx512, not '%s'", arg);
+        if (cpu < SAMEBITS_CPU_SCALAR) argp_error(state, "--cpu wants scalar, avx2, avx512 or neon, not '%s'", arg);
         if (!samebits_cpu_supported((samebits_cpu)cpu)) cli_die("this machine has no %s; see samebits info", arg);
         o->v.levels[0] = SAMEBITS_CPU_SCALAR;
         o->v.levels[1] = (samebits_cpu)cpu;

@@ -1,6 +1,24 @@
-# The suffix of a file names the instruction set it is built for.
+# The suffix of a file names the instruction set it is built for. NEON is part of every 64-bit Arm.
 set(SB_AVX2 -mavx2 -mfma -mf16c)
 set(SB_AVX512 ${SB_AVX2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+
+# The sources in the list `name` that this processor's compiler can build; SB_DEFINITIONS says which rows there are.
+function(sb_isa_filter name)
+  set(sources ${${name}})
+  set(definitions)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(definitions SB_HAVE_X86)
+  else()
+    list(FILTER sources EXCLUDE REGEX "_avx(2|512|512vnni|512bf16)\\.c$")
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+    set(definitions SB_HAVE_NEON)
+  else()
+    list(FILTER sources EXCLUDE REGEX "_(neon|dotprod)\\.c$")
+  endif()
+  set(${name} ${sources} PARENT_SCOPE)
+  set(SB_DEFINITIONS ${definitions} PARENT_SCOPE)
+endfunction()
 
 # Sets the options of each source; called in the folder whose target builds them.
 function(sb_isa_options)
@@ -13,6 +31,8 @@ function(sb_isa_options)
       set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX512} -mavx512vnni)
     elseif(source MATCHES "_avx512bf16\\.c$")
       set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS ${SB_AVX512} -mavx512bf16)
+    elseif(source MATCHES "_dotprod\\.c$")
+      set_property(SOURCE ${source} PROPERTY COMPILE_OPTIONS -march=armv8.2-a+dotprod)
     endif()
     if(SAMEBITS_EMULATE_AVX512 AND source MATCHES "_avx512(vnni|bf16)?\\.c$")
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_DEFINITIONS SB_EMULATE_AVX512)

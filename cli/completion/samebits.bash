@@ -3,7 +3,7 @@ _samebits()
 {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words
     case $previous in
-        --cpu) words='scalar avx2 avx512' ;;
+        --cpu) words='scalar avx2 avx512 neon' ;;
         --op) words='matmul addmm linear linear_prepared matmul_quantized attention softmax log_softmax rms_norm layer_norm' ;;
         --stock | --plot | --ggml | --seed | --threads) words= ;;
         *)

@@ -15,7 +15,9 @@ typedef enum samebits_cpu {
     SAMEBITS_CPU_AUTO = 0, /* the best this machine has */
     SAMEBITS_CPU_SCALAR,   /* the reference kernels, plain C */
     SAMEBITS_CPU_AVX2,     /* AVX2, FMA, F16C */
-    SAMEBITS_CPU_AVX512    /* AVX-512 F, BW, DQ, VL; VNNI and BF16 where present */
+    SAMEBITS_CPU_AVX512,   /* AVX-512 F, BW, DQ, VL; VNNI and BF16 where present */
+    SAMEBITS_CPU_NEON,     /* Advanced SIMD of 64-bit Arm; dot products of bytes where present */
+    SAMEBITS_CPU_COUNT     /* number of levels, not a level */
 } samebits_cpu;
 
 /* An order fixes the arithmetic of an op (spec/orders.md). */
@@ -71,9 +73,10 @@ SAMEBITS_API samebits_status samebits_context_set_threads(samebits_context *cont
 
 /* Whether this machine can run a level. AUTO and SCALAR: always 1. */
 SAMEBITS_API int samebits_cpu_supported(samebits_cpu level);
-/* "scalar", "avx2", "avx512", "auto"; "unknown" otherwise. */
+/* "scalar", "avx2", "avx512", "neon", "auto"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_cpu_name(samebits_cpu level);
-/* Names of the instruction sets beyond the level that kernels may use here, such as "vnni bf16". */
+/* Names of the instruction sets beyond the level that kernels may use here, such as "vnni bf16" or
+ * "dotprod". */
 SAMEBITS_API const char *samebits_cpu_extras(const samebits_context *context);
 /* "portable-1", "int8-1"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_order_name(samebits_order order);

@@ -27,8 +27,8 @@ static bool read_cpu(samebits_cpu *cpu)
     const char *value = getenv("SAMEBITS_CPU");
     *cpu = SAMEBITS_CPU_AUTO;
     if (!value) return true;
-    while (*cpu <= SAMEBITS_CPU_AVX512 && strcmp(value, samebits_cpu_name(*cpu))) (*cpu)++;
-    if (*cpu > SAMEBITS_CPU_AVX512) return unknown("SAMEBITS_CPU", value, "auto, scalar, avx2 or avx512");
+    while (*cpu < SAMEBITS_CPU_COUNT && strcmp(value, samebits_cpu_name(*cpu))) (*cpu)++;
+    if (*cpu == SAMEBITS_CPU_COUNT) return unknown("SAMEBITS_CPU", value, "auto, scalar, avx2, avx512 or neon");
     if (samebits_cpu_supported(*cpu)) return true;
     sbg_error("not loaded: SAMEBITS_CPU is \"%s\", which this machine does not have\n", value);
     return false;

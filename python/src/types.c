@@ -57,11 +57,9 @@ int sbp_activation(const char *name)
 
 static int level_of(const char *name)
 {
-    static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO, SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2,
-                                          SAMEBITS_CPU_AVX512};
-    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
-        if (strcmp(samebits_cpu_name(levels[i]), name) == 0) return (int)levels[i];
-    PyErr_Format(PyExc_ValueError, "there is no CPU level '%s'; want auto, scalar, avx2 or avx512", name);
+    for (int level = SAMEBITS_CPU_AUTO; level < SAMEBITS_CPU_COUNT; level++)
+        if (strcmp(samebits_cpu_name((samebits_cpu)level), name) == 0) return level;
+    PyErr_Format(PyExc_ValueError, "there is no CPU level '%s'; want auto, scalar, avx2, avx512 or neon", name);
     return -1;
 }
 

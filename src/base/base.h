@@ -2,10 +2,6 @@
 #ifndef SB_BASE_H
 #define SB_BASE_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #if defined(__FAST_MATH__)
 #error "samebits must not be built with fast-math: it would change the order of the arithmetic"
 #endif
@@ -15,9 +11,13 @@
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "samebits supports little-endian machines only"
 #endif
-#if UINTPTR_MAX < UINT64_MAX
+#if defined(__SIZEOF_POINTER__) && __SIZEOF_POINTER__ < 8
 #error "samebits supports 64-bit machines only"
 #endif
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
 #define SB_INLINE    static inline __attribute__((always_inline))
 #define SB_ALIGN     64

@@ -75,12 +75,27 @@ static samebits_status check_options(const samebits_options *o)
                        SB_MAX_THREADS);
     if (!o->allocator.alloc != !o->allocator.free)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.allocator has only one of alloc and free: set both or neither");
-    if ((unsigned)o->cpu > SAMEBITS_CPU_AVX512)
+    if ((unsigned)o->cpu >= SAMEBITS_CPU_COUNT)
         return sb_fail(SAMEBITS_ERR_PARAM, "options.cpu is %d, want one of samebits_cpu", (int)o->cpu);
     if (!samebits_cpu_supported(o->cpu))
         return sb_fail(SAMEBITS_ERR_CPU, "CPU level %s is not on this machine (best here: %s)",
                        samebits_cpu_name(o->cpu), samebits_cpu_name(sb_cpu_level(sb_cpu_host())));
     return SAMEBITS_OK;
+}
+
+/* The instruction sets beyond the level, by name. */
+static void name_extras(samebits_context *c)
+{
+    static const struct {
+        unsigned flag;
+        const char *name;
+    } extras[] = {{SB_CPU_VNNI, "vnni"}, {SB_CPU_BF16, "bf16"}, {SB_CPU_DOTPROD, "dotprod"}};
+    size_t length = 0;
+    c->extras[0] = 0;
+    for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)
+        if (c->cpu & extras[i].flag)
+            length += (size_t)snprintf(c->extras + length, sizeof c->extras - length, "%s%s", length ? " " : "",
+                                       extras[i].name);
 }
 
 samebits_status samebits_create(samebits_context **context, const samebits_options *options)
@@ -99,8 +114,7 @@ samebits_status samebits_create(samebits_context **context, const samebits_optio
     if (!c) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a context needs %zu bytes", sizeof *c);
     c->options = o;
     c->cpu = sb_cpu_host() & sb_cpu_of_level(o.cpu);
-    snprintf(c->extras, sizeof c->extras, "%s%s%s", c->cpu & SB_CPU_VNNI ? "vnni" : "",
-             (c->cpu & SB_CPU_VNNI) && (c->cpu & SB_CPU_BF16) ? " " : "", c->cpu & SB_CPU_BF16 ? "bf16" : "");
+    name_extras(c);
     sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)),
                 o.threads);
     *context = c;

@@ -9,6 +9,9 @@ static int has_f16c(void)
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 unsigned sb_cpu_host(void)
@@ -27,6 +30,11 @@ unsigned sb_cpu_host(void)
     /* This build makes the AVX-512 rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
     if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16;
 #endif
+#elif defined(__aarch64__)
+    flags |= SB_CPU_NEON; /* every 64-bit Arm has it */
+#if defined(__linux__)
+    if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) flags |= SB_CPU_DOTPROD;
+#endif
 #endif
     return flags;
 }
@@ -42,6 +50,7 @@ unsigned sb_cpu_of_level(samebits_cpu level)
 
 samebits_cpu sb_cpu_level(unsigned flags)
 {
+    if (flags & SB_CPU_NEON) return SAMEBITS_CPU_NEON;
     if (flags & SB_CPU_AVX512) return SAMEBITS_CPU_AVX512;
     return flags & SB_CPU_AVX2 ? SAMEBITS_CPU_AVX2 : SAMEBITS_CPU_SCALAR;
 }
@@ -54,6 +63,8 @@ int samebits_cpu_supported(samebits_cpu level)
     case SAMEBITS_CPU_SCALAR: return 1;
     case SAMEBITS_CPU_AVX2: return (host & SB_CPU_AVX2) != 0;
     case SAMEBITS_CPU_AVX512: return (host & SB_CPU_AVX512) != 0;
+    case SAMEBITS_CPU_NEON: return (host & SB_CPU_NEON) != 0;
+    case SAMEBITS_CPU_COUNT: break;
     }
     return 0;
 }
@@ -65,6 +76,8 @@ const char *samebits_cpu_name(samebits_cpu level)
     case SAMEBITS_CPU_SCALAR: return "scalar";
     case SAMEBITS_CPU_AVX2: return "avx2";
     case SAMEBITS_CPU_AVX512: return "avx512";
+    case SAMEBITS_CPU_NEON: return "neon";
+    case SAMEBITS_CPU_COUNT: break;
     }
     return "unknown";
 }

@@ -99,8 +99,8 @@ static void test_cpu_levels(void **state)
 {
     (void)state;
     static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO, SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2,
-                                          SAMEBITS_CPU_AVX512};
-    static const char *const names[] = {"auto", "scalar", "avx2", "avx512"};
+                                          SAMEBITS_CPU_AVX512, SAMEBITS_CPU_NEON};
+    static const char *const names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_AUTO));
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_SCALAR));
     assert_false(samebits_cpu_supported((samebits_cpu)99));

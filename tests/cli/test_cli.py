@@ -42,7 +42,7 @@ def usage():
         expect_run([command, "surplus"], 2, "surplus")
     expect_run(["verify", "--op", "matmull"], 2, "no op 'matmull'", "linear_prepared", "attention")
     expect_run(["verify", "--seed", "x"], 2, "--seed wants a number")
-    expect_run(["verify", "--cpu", "sse2"], 2, "scalar, avx2 or avx512")
+    expect_run(["verify", "--cpu", "sse2"], 2, "scalar, avx2, avx512 or neon")
     expect_run(["verify", "--stock", "/no/such.so"], 2, "/no/such.so")
     expect_run(["fingerprint", "--cpu", "mmx"], 2, "scalar, avx2")
     expect_run(["fingerprint", "--check=/no/such/file"], 2, "/no/such/file")

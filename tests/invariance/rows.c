@@ -170,7 +170,7 @@ long rows_levels(const row_op *op)
 {
     static const int64_t heights[] = {1, 2, 5, 8, 13, 64, 129};
     long differing = 0;
-    for (int level = SAMEBITS_CPU_SCALAR; level <= SAMEBITS_CPU_AVX512; level++) {
+    for (int level = SAMEBITS_CPU_SCALAR; level < SAMEBITS_CPU_COUNT; level++) {
         if (!samebits_cpu_supported((samebits_cpu)level)) continue;
         samebits_context *c = context_with(2, (samebits_cpu)level);
         for (size_t i = 0; i < sizeof heights / sizeof *heights; i++)

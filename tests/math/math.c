@@ -83,6 +83,9 @@ static const form forms[] = {
     {SB_CPU_AVX2, math_map_avx2, math_weights_avx2, math_to_f16_avx2, math_from_f16_avx2},
     {SB_CPU_AVX512, math_map_avx512, math_weights_avx512, NULL, NULL},
 #endif
+#if defined(SB_HAVE_NEON)
+    {SB_CPU_NEON, math_map_neon, math_weights_neon, math_to_f16_neon, math_from_f16_neon},
+#endif
     {~0u, NULL, NULL, NULL, NULL}, /* for a machine without one */
 };
 

@@ -18,14 +18,14 @@ enum { MATH_BLOCK = 256 };
 
 /* out[i] = function(in[i]) for MATH_BLOCK elements. */
 typedef void math_map(math_function function, const float *in, float *out);
-math_map math_map_avx2, math_map_avx512;
+math_map math_map_avx2, math_map_avx512, math_map_neon;
 
 /* The vector form of sb_exp_weight, and the hardware's conversions. */
 typedef void math_weights(const float *in, int32_t *out);
-math_weights math_weights_avx2, math_weights_avx512;
+math_weights math_weights_avx2, math_weights_avx512, math_weights_neon;
 typedef void math_to_f16(const float *in, uint16_t *out);
-math_to_f16 math_to_f16_avx2;
+math_to_f16 math_to_f16_avx2, math_to_f16_neon;
 typedef void math_from_f16(const uint16_t *in, float *out);
-math_from_f16 math_from_f16_avx2;
+math_from_f16 math_from_f16_avx2, math_from_f16_neon;
 
 #endif

@@ -1,4 +1,4 @@
-/* The body of vector_avx2.c and vector_avx512.c. */
+/* The body of vector_avx2.c, vector_avx512.c and vector_neon.c. */
 #include "math/vector.h"
 #include "order/activation_simd.h"
 

@@ -2,9 +2,7 @@
 #ifndef SB_SIMD_AVX2_H
 #define SB_SIMD_AVX2_H
 
-#include <immintrin.h>
-
-#include "base/base.h"
+#include "base/simd/x86.h"
 
 #define SB_VL        8
 #define SB_ISA(name) name##_avx2
@@ -67,6 +65,7 @@ SB_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
 SB_INLINE vl vl_and(vl a, vl b) { return _mm256_and_si256(a, b); }
 SB_INLINE vl vl_xor(vl a, vl b) { return _mm256_xor_si256(a, b); }
 SB_INLINE vl vl_shr(vl a, int n) { return _mm256_srli_epi64(a, n); }
+SB_INLINE vl vi_as_l(vi a) { return a; }
 /* The 64-bit products of the even i32 lanes, and the odd lanes moved to the even ones. */
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm256_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm256_srli_epi64(a, 32); }

@@ -2,9 +2,7 @@
 #ifndef SB_SIMD_AVX512_H
 #define SB_SIMD_AVX512_H
 
-#include <immintrin.h>
-
-#include "base/base.h"
+#include "base/simd/x86.h"
 
 #define SB_VL        16
 #define SB_ISA(name) name##_avx512
@@ -62,6 +60,7 @@ SB_INLINE vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
 SB_INLINE vl vl_and(vl a, vl b) { return _mm512_and_si512(a, b); }
 SB_INLINE vl vl_xor(vl a, vl b) { return _mm512_xor_si512(a, b); }
 SB_INLINE vl vl_shr(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
+SB_INLINE vl vi_as_l(vi a) { return a; }
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm512_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm512_srli_epi64(a, 32); }
 
@@ -89,6 +88,7 @@ SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
 SB_INLINE vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 SB_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 #if defined(__AVX512VNNI__)
+#define SB_DOT4_MAX 255 /* of u */
 /* sum + u0 * s0 + .. + u3 * s3 with u as 4 unsigned and s as 4 signed bytes a lane. */
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s) { return _mm512_dpbusd_epi32(sum, u, s); }
 #endif

@@ -2,9 +2,7 @@
 #ifndef SB_SIMD_EMU512_H
 #define SB_SIMD_EMU512_H
 
-#include <immintrin.h>
-
-#include "base/base.h"
+#include "base/simd/x86.h"
 
 #define SB_VL        16
 #define SB_ISA(name) name##_avx512
@@ -127,6 +125,7 @@ SB_INLINE vl vl_and(vl a, vl b) { return a & b; }
 SB_INLINE vl vl_xor(vl a, vl b) { return a ^ b; }
 typedef uint64_t v_unsigned_long __attribute__((vector_size(64)));
 SB_INLINE vl vl_shr(vl a, int n) { return (vl)((v_unsigned_long)a >> n); }
+SB_INLINE vl vi_as_l(vi a) { return (vl)a; }
 SB_INLINE vl vi_mul_even(vi a, vi b)
 {
     v_halves x = {.i = a}, y = {.i = b}, r;
@@ -187,6 +186,7 @@ SB_INLINE vi vi_madd16(vi a, vi b)
     return r.i;
 }
 SB_INLINE vi vi_mul(vi a, vi b) { return a * b; }
+#define SB_DOT4_MAX 255
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
 {
     v_halves x = {.i = u}, y = {.i = s}, r = {.i = sum};

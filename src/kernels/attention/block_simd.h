@@ -1,4 +1,4 @@
-/* A block of V as integers, for the AVX2 and AVX-512 rows (spec/ops/attention.md, section values). */
+/* A block of V as integers, for the SIMD rows (spec/ops/attention.md, section values). */
 #ifndef SB_BLOCK_SIMD_H
 #define SB_BLOCK_SIMD_H
 
@@ -100,32 +100,23 @@ SB_INLINE int32_t convert_rows(samebits_format f, const values_state *s)
     return largest_lane(largest);
 }
 
-SB_INLINE __m256i magnitude_16(const char *p)
-{
-    return _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)p), _mm256_set1_epi16(INT16_MAX));
-}
+SB_INLINE vh magnitudes(vh x) { return vh_and(x, vh_set1(INT16_MAX)); }
 
 /* The bits of the largest |v| of 16-bit rows, as f32. Widths are multiples of 8. */
 static int32_t largest_of_rows(const values_state *s)
 {
     const value_block *b = &s->block;
-    __m256i first = _mm256_setzero_si256(), second = first;
-    __m128i rest = _mm_setzero_si128();
-    uint16_t lane[16], top = 0;
+    vh first = vh_set1(0), second = first;
     for (int64_t u = 0; u < b->used; u++) {
         const char *row = b->row[u], *end = row + 2 * b->width;
         for (; row + 128 <= end; row += 128) {
-            first = _mm256_max_epu16(first, _mm256_max_epu16(magnitude_16(row), magnitude_16(row + 32)));
-            second = _mm256_max_epu16(second, _mm256_max_epu16(magnitude_16(row + 64), magnitude_16(row + 96)));
+            first = vh_max(first, vh_max(magnitudes(vh_load(row)), magnitudes(vh_load(row + 32))));
+            second = vh_max(second, vh_max(magnitudes(vh_load(row + 64)), magnitudes(vh_load(row + 96))));
         }
-        for (; row + 32 <= end; row += 32) first = _mm256_max_epu16(first, magnitude_16(row));
-        if (row < end)
-            rest = _mm_max_epu16(
-                rest, _mm_and_si128(_mm_loadu_si128((const __m128i *)(const void *)row), _mm_set1_epi16(INT16_MAX)));
+        for (; row + 32 <= end; row += 32) first = vh_max(first, magnitudes(vh_load(row)));
+        if (row < end) second = vh_max(second, magnitudes(vh_load_half(row)));
     }
-    first = _mm256_max_epu16(_mm256_max_epu16(first, second), _mm256_zextsi128_si256(rest));
-    _mm256_storeu_si256((__m256i *)(void *)lane, first);
-    for (int i = 0; i < 16; i++) top = SB_MAX(top, lane[i]);
+    const uint16_t top = vh_largest(vh_max(first, second));
     return (int32_t)sb_bits(s->part->v.format == SAMEBITS_FORMAT_F16 ? sb_from_f16(top) : sb_from_bf16(top));
 }
 

@@ -1,4 +1,4 @@
-/* q.k for the AVX2 and AVX-512 rows: a lane is a key. K is turned into panels of SB_VL * 2 keys, widened to f32,
+/* q.k for the SIMD rows: a lane is a key. K is turned into panels of SB_VL * 2 keys, widened to f32,
  * so that the chain over the columns stays in its lane (spec/order.md, section dot). */
 #ifndef SB_DOTS_SIMD_H
 #define SB_DOTS_SIMD_H
@@ -73,28 +73,26 @@ static void widen_any(const sb_kv *kv, int64_t key, float *out)
 }
 
 /* Eight columns of 16 rows of 16-bit numbers, transposed: out[column] has rows 0..7, then 8..15. */
-SB_INLINE void transpose_16(const char *const row[16], __m256i out[8])
+SB_INLINE void transpose_16(const char *const row[16], vh out[8])
 {
-    __m256i a[8], b[8];
+    vh a[8], b[8];
     SB_UNROLL
-    for (int i = 0; i < 8; i++)
-        a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)row[i])),
-                                       _mm_loadu_si128((const __m128i *)row[i + 8]), 1);
+    for (int i = 0; i < 8; i++) a[i] = vh_load_2(row[i], row[i + 8]);
     SB_UNROLL
     for (int i = 0; i < 4; i++) {
-        b[2 * i] = _mm256_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
-        b[2 * i + 1] = _mm256_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
+        b[2 * i] = vh_zip_low_16(a[2 * i], a[2 * i + 1]);
+        b[2 * i + 1] = vh_zip_high_16(a[2 * i], a[2 * i + 1]);
     }
     SB_UNROLL
     for (int i = 0; i < 2; i++) SB_UNROLL
     for (int h = 0; h < 2; h++) {
-        a[4 * i + 2 * h] = _mm256_unpacklo_epi32(b[4 * i + h], b[4 * i + 2 + h]);
-        a[4 * i + 2 * h + 1] = _mm256_unpackhi_epi32(b[4 * i + h], b[4 * i + 2 + h]);
+        a[4 * i + 2 * h] = vh_zip_low_32(b[4 * i + h], b[4 * i + 2 + h]);
+        a[4 * i + 2 * h + 1] = vh_zip_high_32(b[4 * i + h], b[4 * i + 2 + h]);
     }
     SB_UNROLL
     for (int i = 0; i < 4; i++) {
-        out[2 * i] = _mm256_unpacklo_epi64(a[i], a[4 + i]);
-        out[2 * i + 1] = _mm256_unpackhi_epi64(a[i], a[4 + i]);
+        out[2 * i] = vh_zip_low_64(a[i], a[4 + i]);
+        out[2 * i + 1] = vh_zip_high_64(a[i], a[4 + i]);
     }
 }
 
@@ -103,12 +101,12 @@ SB_INLINE void transpose_columns(const char *const row[16], int64_t i, int64_t c
 {
     if (columns == 8) {
         const char *at[16];
-        __m256i out[8];
+        vh out[8];
         SB_UNROLL
         for (int e = 0; e < 16; e++) at[e] = row[e] + 2 * i;
         transpose_16(at, out);
         SB_UNROLL
-        for (int c = 0; c < 8; c++) _mm256_storeu_si256((__m256i *)(void *)column[c], out[c]);
+        for (int c = 0; c < 8; c++) vh_store(column[c], out[c]);
     } else {
         for (int64_t c = 0; c < columns; c++)
             for (int e = 0; e < 16; e++) memcpy(&column[c][e], row[e] + 2 * (i + c), 2);
@@ -143,13 +141,12 @@ SB_INLINE void pack_four(const float *const row[4], int64_t width, float *panel)
 {
     int64_t i = 0;
     for (; i + 4 <= width; i += 4) {
-        __m128 a = _mm_loadu_ps(row[0] + i), b = _mm_loadu_ps(row[1] + i);
-        __m128 c = _mm_loadu_ps(row[2] + i), d = _mm_loadu_ps(row[3] + i);
-        _MM_TRANSPOSE4_PS(a, b, c, d);
-        _mm_storeu_ps(panel + (i + 0) * PANEL_KEYS, a);
-        _mm_storeu_ps(panel + (i + 1) * PANEL_KEYS, b);
-        _mm_storeu_ps(panel + (i + 2) * PANEL_KEYS, c);
-        _mm_storeu_ps(panel + (i + 3) * PANEL_KEYS, d);
+        vq column[4];
+        SB_UNROLL
+        for (int e = 0; e < 4; e++) column[e] = vq_load(row[e] + i);
+        vq_transpose(column);
+        SB_UNROLL
+        for (int e = 0; e < 4; e++) vq_store(panel + (i + e) * PANEL_KEYS, column[e]);
     }
     for (; i < width; i++)
         for (int e = 0; e < 4; e++) panel[i * PANEL_KEYS + e] = row[e][i];
@@ -249,15 +246,10 @@ SB_INLINE void dot_rows(int rows, int64_t panels, int64_t width, const float *q,
 /* Largest finite |v| of a row of bf16. */
 static float largest_of_bf16(const char *row, int64_t width)
 {
-    const __m256i magnitude = _mm256_set1_epi16(INT16_MAX), finite = _mm256_set1_epi16(0x7F7F);
-    __m256i largest = _mm256_setzero_si256();
-    for (int64_t i = 0; i < width; i += 16) {
-        const __m256i x = _mm256_and_si256(_mm256_loadu_si256((const __m256i *)(const void *)(row + 2 * i)), magnitude);
-        largest = _mm256_max_epi16(largest, _mm256_andnot_si256(_mm256_cmpgt_epi16(x, finite), x));
-    }
-    const __m128i half = _mm_max_epi16(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
-    const __m128i least = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
-    return sb_from_bf16((uint16_t)~_mm_extract_epi16(least, 0));
+    vh largest = vh_set1(0);
+    for (int64_t i = 0; i < width; i += 16)
+        largest = vh_max(largest, vh_up_to(vh_and(vh_load(row + 2 * i), vh_set1(INT16_MAX)), vh_set1(0x7F7F)));
+    return sb_from_bf16(vh_largest(largest));
 }
 
 /* Largest finite |v| of a row. */

@@ -1,4 +1,4 @@
-/* Weights and their exact sums with V, for the AVX2 and AVX-512 rows (spec/ops/attention.md, section sums).
+/* Weights and their exact sums with V, for the SIMD rows (spec/ops/attention.md, section sums).
  *
  * Weights (31 bits) and values (as i32) are multiplied into 64-bit lanes. Each row keeps a bound on its running
  * sums; before one could pass 2^63 the sums are carried into `high`. Values too large for that are cut in two. */
@@ -17,7 +17,7 @@ SB_INLINE int64_t weigh_row(float *score, int64_t vectors, float max, vi any[SB_
         vi_store(score + v * SB_VL, w);
         any[v] = vi_or(any[v], w);
         /* Up to 2^30 each: two of them fit 32 bits. */
-        total = vl_add(total, vl_and((vl)vi_add(w, vi_odd(w)), vl_set1(0xFFFFFFFF)));
+        total = vl_add(total, vl_and(vi_as_l(vi_add(w, vi_odd(w))), vl_set1(0xFFFFFFFF)));
     }
     int64_t lane[SB_VL / 2], sum = 0;
     vl_store(lane, total);
@@ -163,14 +163,13 @@ static void gather_four(values_state *s, const int *row)
                          block_score(s, row[3])};
     int64_t count = 0;
     for (int64_t j = 0; j < b->keys; j += 4) {
-        __m128 key[4];
-        for (int i = 0; i < 4; i++) key[i] = _mm_loadu_ps(w[i] + j);
-        _MM_TRANSPOSE4_PS(key[0], key[1], key[2], key[3]);
+        vq key[4];
+        for (int i = 0; i < 4; i++) key[i] = vq_load(w[i] + j);
+        vq_transpose(key);
         for (int i = 0; i < 4; i++) {
-            const __m128i x = _mm_castps_si128(key[i]);
-            _mm_storeu_si128((__m128i *)(void *)(g->weight + 4 * count), x);
+            vq_store((float *)(void *)(g->weight + 4 * count), key[i]);
             g->slot[count] = b->slot_of[j + i];
-            count += !_mm_testz_si128(x, x);
+            count += vq_has_bits(key[i]);
         }
     }
     g->count = count;

@@ -1,4 +1,4 @@
-/* The body of the AVX2 and AVX-512 rows. */
+/* The body of the SIMD rows. */
 #ifndef SB_EPILOGUE_SIMD_H
 #define SB_EPILOGUE_SIMD_H
 

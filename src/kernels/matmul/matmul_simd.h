@@ -1,4 +1,4 @@
-/* The body of the AVX2 and AVX-512 rows: broadcast x, load a vector of w, multiply and add into registers.
+/* The body of the SIMD rows: broadcast x, load a vector of w, multiply and add into registers.
  * Few rows: all of k with the sums in registers, several panels at once (several streams fill the memory
  * bus, one cannot). Many rows: a chunk of k at a time, sums kept in acc, so that x and the chunk stay in cache. */
 #ifndef SB_MATMUL_SIMD_H

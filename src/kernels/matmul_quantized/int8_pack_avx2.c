@@ -1,11 +1,7 @@
 /* Packing of activations for int8-1. AVX2, also for the AVX-512 rows: a machine with the one has the other. */
 #include <immintrin.h>
 
-#include "kernels/matmul_quantized/int8.h"
-#include "kernels/matmul_quantized/matmul_quantized.h"
-
-/* What the sums of a kernel start from (int8_simd.h): words of int32, or of two int16. */
-typedef enum { WORDS, PAIRS } lanes;
+#include "kernels/matmul_quantized/int8_pack.h"
 
 SB_INLINE uint32_t largest_bits(const __m256 x[4])
 {
@@ -37,39 +33,6 @@ SB_INLINE float quantize(const float *in, __m256i *quants)
     return max / 127.0f;
 }
 
-/* Sums of the quants 0, 1 and of the quants 2, 3 of several words. */
-typedef struct {
-    int low, high;
-} sums;
-
-SB_INLINE int32_t start_word(lanes kind, sums s, int factor)
-{
-    const int low = s.low * factor, high = s.high * factor;
-    return kind == WORDS ? low + high : (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
-}
-
-/* The two words from which a step's sums start: minus the format's offset. Q5_1 and Q5_K have none, but their pairs of
- * int16 need one, 16, to stay in range; the second word adds it again. For Q2_K the first word is not a start: it has
- * the sums of both halves of the step, as int16. */
-SB_INLINE void starts(samebits_format f, lanes kind, sums first, sums second, int32_t start[2])
-{
-    const int offset = sb_is_centred(f) && kind == PAIRS ? 16 : sb_gguf_offset(f);
-    if (f == SAMEBITS_FORMAT_Q2_K) {
-        const int low = first.low + first.high, high = second.low + second.high;
-        start[0] = (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
-        start[1] = 0;
-        return;
-    }
-    if (sb_gguf_parts(f) == 2) {
-        start[0] = start_word(kind, first, -offset);
-        start[1] = start_word(kind, second, -offset);
-        return;
-    }
-    const sums both = {first.low + second.low, first.high + second.high};
-    start[0] = start_word(kind, both, -offset);
-    start[1] = start_word(WORDS, both, offset);
-}
-
 SB_INLINE sums sums_of(__m128i pairs)
 {
     pairs = _mm_add_epi16(pairs, _mm_shuffle_epi32(pairs, 0x4E));
@@ -87,15 +50,9 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
             const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
             const sums first = sums_of(_mm256_castsi256_si128(pairs)),
                        second = sums_of(_mm256_extracti128_si256(pairs, 1));
-            const float sum = (float)(first.low + first.high + second.low + second.high);
-            int32_t words[8], start[2];
+            int32_t words[8];
             _mm256_storeu_si256((__m256i *)words, quants);
-            starts(f, kind, first, second, start);
-            char *record = out + 4 * (s * SB_X_DWORDS * rows + r);
-            for (int z = 0; z < 8; z++) memcpy(record + 4 * z * rows, &words[z], 4);
-            memcpy(record + 4 * SB_X_SCALE * rows, &scale, 4);
-            memcpy(record + 4 * SB_X_SUM * rows, &sum, 4);
-            for (int i = 0; i < 2; i++) memcpy(record + 4 * (SB_X_START + i) * rows, &start[i], 4);
+            put_record(f, kind, words, scale, first, second, rows, out + 4 * (s * SB_X_DWORDS * rows + r));
         }
 }
 

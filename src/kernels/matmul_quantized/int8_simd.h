@@ -1,11 +1,12 @@
 /* int8-1 in vectors: a lane is a column, each 32-bit word of x (4 quants of one row) meets the 4 bytes a lane that a
  * plane of a panel holds.
  *
- * Sums of a step are exact integers, so any way of adding them is the order's. With VNNI a lane adds up in int32.
- * AVX2 adds pairs of int16 modulo 2^16: the products have unsigned weights (at most 63, so a pair is at most
- * 2 * 63 * 127 < 2^15), the sum starts from -offset * (sum of the quants), and so what must fit is only the sum with
- * the offset taken off: 16 * 127 * 16 = 32,512 for Q5 over 32 weights and for Q6 over 16, less for the others. The
- * bytes of Q8_0 and IQ4_NL do not fit and have a way of their own. */
+ * Sums of a step are exact integers, so any way of adding them is the order's. With VNNI, and with Arm's dot products,
+ * a lane adds up in int32. AVX2 and NEON add pairs of int16 modulo 2^16: the products have unsigned weights (at most
+ * 63, so a pair is at most 2 * 63 * 127 < 2^15), the sum starts from -offset * (sum of the quants), and so what must
+ * fit is only the sum with the offset taken off: 16 * 127 * 16 = 32,512 for Q5 over 32 weights and for Q6 over 16, less
+ * for the others. The bytes of Q8_0 and IQ4_NL do not fit, Arm's dot products want signed ones: they have a way of
+ * their own. */
 #ifndef SB_INT8_SIMD_H
 #define SB_INT8_SIMD_H
 
@@ -24,17 +25,23 @@
 #define FEW_CASES(X)     X(1) X(2) X(3) X(4)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2)
 #define TILE_PANELS      2
-#define PAIRS            0
-SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot4(sum, u, s); }
-SB_INLINE vi total(vi sum) { return sum; }
-SB_INLINE vi scaled(vi sum, vi scale) { return vi_mul(sum, scale); }
-SB_INLINE vi scale_lanes(vi scale) { return scale; }
 #else
 #define SB_CASES(X)      X(1) X(2) X(3) X(4)
 #define FEW_CASES(X)     SB_CASES(X)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
 #define TILE_PANELS      1
-#define PAIRS            1 /* a lane of a sum is two int16 */
+#endif
+
+#if defined(SB_DOT4_MAX)
+#define PAIRS        0
+#define SIGNED_BYTES (SB_DOT4_MAX < 255) /* unsigned bytes do not fit */
+SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot4(sum, u, s); }
+SB_INLINE vi total(vi sum) { return sum; }
+SB_INLINE vi scaled(vi sum, vi scale) { return vi_mul(sum, scale); }
+SB_INLINE vi scale_lanes(vi scale) { return scale; }
+#else
+#define PAIRS        1 /* a lane of a sum is two int16 */
+#define SIGNED_BYTES 1
 SB_INLINE vi dot(vi sum, vi u, vi s) { return vi_dot2x2(sum, u, s); }
 SB_INLINE vi total(vi sum) { return vi_madd16(sum, vi_set1(0x00010001)); }
 SB_INLINE vi scaled(vi sum, vi scale) { return vi_madd16(sum, scale); }
@@ -89,14 +96,14 @@ SB_INLINE vi load_plane(samebits_format f, int is_decoded, const source *from, i
     return vi_load(from->decoded->w + (step * 8 + 4 * half + z) * SB_PLANE + 4 * c);
 }
 
-/* Bytes on AVX2: |w| * (x with w's sign) stays within int16, pair by pair, and is added up as int32. */
-SB_INLINE int is_signed(samebits_format f) { return PAIRS && sb_gguf_offset(f) == 128; }
+/* Bytes without VNNI are made signed: their products stay within int16, pair by pair, and are added up as int32. */
+SB_INLINE int is_signed(samebits_format f) { return SIGNED_BYTES && sb_gguf_offset(f) == 128; }
 SB_INLINE int is_centred(samebits_format f) { return PAIRS && sb_is_centred(f); }
 SB_INLINE int starts_at_zero(samebits_format f) { return is_signed(f) || (sb_gguf_offset(f) == 0 && !is_centred(f)); }
 
 SB_INLINE vi dot_weights(samebits_format f, vi sum, vi w, vi x)
 {
-#if PAIRS
+#if SIGNED_BYTES
     if (is_signed(f)) return vi_dot4_signed(sum, vi_xor(w, vi_set1((int32_t)0x80808080)), x);
 #else
     (void)f;
@@ -296,10 +303,13 @@ DEFINE_TILES(plain, SAMEBITS_FORMAT_Q4_0)
 DEFINE_TILES(min, SAMEBITS_FORMAT_Q4_K)
 #if PAIRS
 DEFINE_TILES(min_centred, SAMEBITS_FORMAT_Q5_K)
-DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
 #else
 #define tile_rows_min_centred tile_rows_min
-#define tile_rows_signed      tile_rows_plain
+#endif
+#if SIGNED_BYTES
+DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
+#else
+#define tile_rows_signed tile_rows_plain
 #endif
 DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
 DEFINE_TILES(two_mins, SAMEBITS_FORMAT_Q2_K)

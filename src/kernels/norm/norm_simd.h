@@ -1,4 +1,4 @@
-/* The body of the AVX2 and AVX-512 rows. A vector holds SB_VL of the order's 64 lanes, so that a single row
+/* The body of the SIMD rows. A vector holds SB_VL of the order's 64 lanes, so that a single row
  * runs at the speed of its loads. */
 #ifndef SB_NORM_SIMD_H
 #define SB_NORM_SIMD_H

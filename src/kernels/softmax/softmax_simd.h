@@ -1,4 +1,4 @@
-/* The body of the AVX2 and AVX-512 rows: scores and their maximum; exponentials and the sum of their weights;
+/* The body of the SIMD rows: scores and their maximum; exponentials and the sum of their weights;
  * the quotients. Between the passes the row lies in scratch, padded with -Inf, which adds nothing. */
 #ifndef SB_SOFTMAX_SIMD_H
 #define SB_SOFTMAX_SIMD_H
@@ -61,8 +61,8 @@ SB_INLINE int64_t exponentials(const sb_softmax_args *a, float max, int log)
     for (int64_t i = 0; i < a->n; i += SB_VL) {
         const vf d = vf_sub(vf_load(a->scratch + i), m), e = v_exp(d);
         const vi weight = vf_round_i(vf_mul(e, two_30));
-        even = vl_add(even, vl_and((vl)weight, low_half));
-        odd = vl_add(odd, (vl)vi_odd(weight));
+        even = vl_add(even, vl_and(vi_as_l(weight), low_half));
+        odd = vl_add(odd, vi_as_l(vi_odd(weight)));
         vf_store(a->scratch + i, log ? d : e);
     }
     int64_t lane[SB_VL / 2], total = 0;

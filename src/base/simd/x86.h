@@ -1,0 +1,50 @@
+/* Vectors of a fixed size, the same for AVX2 and AVX-512. */
+#ifndef SB_SIMD_X86_H
+#define SB_SIMD_X86_H
+
+#include <immintrin.h>
+
+#include "base/base.h"
+
+/* 16 lanes of 16 bits, unsigned. */
+typedef __m256i vh;
+SB_INLINE vh vh_set1(uint16_t x) { return _mm256_set1_epi16((int16_t)x); }
+SB_INLINE vh vh_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
+/* Eight lanes of each. */
+SB_INLINE vh vh_load_2(const void *p, const void *q)
+{
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const __m128i *)p)),
+                                   _mm_loadu_si128((const __m128i *)q), 1);
+}
+/* Eight lanes, the others 0. */
+SB_INLINE vh vh_load_half(const void *p) { return _mm256_zextsi128_si256(_mm_loadu_si128((const __m128i *)p)); }
+SB_INLINE void vh_store(uint16_t *p, vh a) { _mm256_storeu_si256((__m256i *)(void *)p, a); }
+SB_INLINE vh vh_and(vh a, vh b) { return _mm256_and_si256(a, b); }
+SB_INLINE vh vh_max(vh a, vh b) { return _mm256_max_epu16(a, b); }
+/* a where it is at most limit, else 0; both below 2^15. */
+SB_INLINE vh vh_up_to(vh a, vh limit) { return _mm256_andnot_si256(_mm256_cmpgt_epi16(a, limit), a); }
+/* The largest lane. */
+SB_INLINE uint16_t vh_largest(vh a)
+{
+    const __m128i half = _mm_max_epu16(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+    const __m128i least = _mm_minpos_epu16(_mm_xor_si128(half, _mm_set1_epi16(-1)));
+    return (uint16_t)~_mm_extract_epi16(least, 0);
+}
+/* Lanes of a and b in turn, as lanes of 16, 32 or 64 bits: of the low half of each group of eight lanes, or of the
+ * high half. */
+SB_INLINE vh vh_zip_low_16(vh a, vh b) { return _mm256_unpacklo_epi16(a, b); }
+SB_INLINE vh vh_zip_high_16(vh a, vh b) { return _mm256_unpackhi_epi16(a, b); }
+SB_INLINE vh vh_zip_low_32(vh a, vh b) { return _mm256_unpacklo_epi32(a, b); }
+SB_INLINE vh vh_zip_high_32(vh a, vh b) { return _mm256_unpackhi_epi32(a, b); }
+SB_INLINE vh vh_zip_low_64(vh a, vh b) { return _mm256_unpacklo_epi64(a, b); }
+SB_INLINE vh vh_zip_high_64(vh a, vh b) { return _mm256_unpackhi_epi64(a, b); }
+
+/* 4 lanes of f32. */
+typedef __m128 vq;
+SB_INLINE vq vq_load(const float *p) { return _mm_loadu_ps(p); }
+SB_INLINE void vq_store(float *p, vq a) { _mm_storeu_ps(p, a); }
+/* Whether any bit is set. */
+SB_INLINE int vq_has_bits(vq a) { return !_mm_testz_si128(_mm_castps_si128(a), _mm_castps_si128(a)); }
+SB_INLINE void vq_transpose(vq a[4]) { _MM_TRANSPOSE4_PS(a[0], a[1], a[2], a[3]); }
+
+#endif

@@ -1,0 +1,14 @@
+#include "kernels/matmul_quantized/int8_simd.h"
+
+void sb_matmul_int8_q4_0_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_0, a); }
+void sb_matmul_int8_q4_1_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_1, a); }
+void sb_matmul_int8_q5_0_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_0, a); }
+void sb_matmul_int8_q5_1_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_1, a); }
+void sb_matmul_int8_q8_0_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q8_0, a); }
+void sb_matmul_int8_iq4_nl_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_IQ4_NL, a); }
+void sb_matmul_int8_mxfp4_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_MXFP4, a); }
+void sb_matmul_int8_q2_k_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q2_K, a); }
+void sb_matmul_int8_q3_k_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q3_K, a); }
+void sb_matmul_int8_q4_k_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_K, a); }
+void sb_matmul_int8_q5_k_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_K, a); }
+void sb_matmul_int8_q6_k_neon(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q6_K, a); }
