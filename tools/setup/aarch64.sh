@@ -33,3 +33,9 @@ need_aarch64() {
         return 1
     fi
 }
+
+# The named targets.
+build_aarch64() {
+    quietly "configure aarch64" cmake --preset aarch64
+    quietly "build aarch64" cmake --build "$BUILD/aarch64" -j "$JOBS" --target "$@"
+}
