@@ -159,8 +159,10 @@ static void check_layout_of_weights(row_case *c)
         tensor out;
         tensor_make2(&p.w, c->p->w.type, (layout)l, c->p->w.shape[0], c->p->w.shape[1]);
         tensor_copy(&p.w, &c->p->w);
+        /* The plain version's level may be one that this machine does not have. */
+        const samebits_cpu cpu = c->v->who.plain ? SAMEBITS_CPU_AUTO : c->how.cpu;
         if (p.prepared)
-            cli_check(samebits_weights_prepare(cli_context(c->how.cpu, 1, 0), &p.w.dl, p.op->format, NULL, &p.prepared),
+            cli_check(samebits_weights_prepare(cli_context(cpu, 1, 0), &p.w.dl, p.op->format, NULL, &p.prepared),
                       "samebits_weights_prepare");
         tensor_make2(&out, p.op->out, LAYOUT_PLAIN, c->x.shape[0], p.n);
         c->v->who.run(&c->v->who, &p, c->how, &c->x, &out);
