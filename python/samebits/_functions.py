@@ -193,8 +193,8 @@ def attention(
 
     q (B, H, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv), H a multiple of Hkv. scale defaults to D^-0.5. mask: bool
     (True keeps) or added, broadcasting to (B, H, Lq, Lk). causal aligns to the lower right; window keeps the last
-    positions. key_index (B, L) int32 and key_length (B,) int32 list the rows of k and v of each sequence. A hidden key is never
-    read. Raises as matmul."""
+    positions. key_index (B, L) int32 and key_length (B,) int32 list the rows of k and v of each sequence. A hidden key
+    is never read. Raises as matmul."""
     q, k, v = _arrays.as_array(q), _arrays.as_array(k), _arrays.as_array(v)
     result = _output(q, (*q.shape[:-1], v.shape[-1]), _float_name(q), out)
     _core.attention(

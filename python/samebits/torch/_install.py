@@ -1,0 +1,151 @@
+"""PyTorch's CPU kernels, each with ours in front of it while a mode is active.
+
+They are registered below autograd, so that gradients, whose formulas are products again, take the same way; what lowers
+to them (linear, einsum, matmul, bilinear, nn.MultiheadAttention) needs nothing of its own."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from ._modes import Mode, current
+from ._ops import ELEMENTWISE, WRONG, Function, Tensor, elementwise, functions, tensors_of
+
+_lock = threading.Lock()
+_library: Any = None
+
+#: What may move and has no kernel here.
+MOVING = (
+    "convolution",
+    "native_batch_norm",
+    "prod.dim_int",
+    "_cdist_forward",
+    "_addmm_activation",
+    "_embedding_bag",
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
+)
+
+
+def _call(active: Mode, name: str, stock: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The invariant result, or NotImplemented for stock's, once that is counted or refused."""
+    result = NotImplemented
+    if name in functions:
+        result = functions[name](active, *args, **kwargs)
+    elif name in ELEMENTWISE:
+        result = elementwise(stock, args, kwargs)
+    if result is WRONG:
+        return NotImplemented
+    if result is not NotImplemented:
+        active.invariant[name] += 1
+        return result
+    tensors = tensors_of(args, kwargs)
+    # Sums of integers have no order.
+    if any(t.is_floating_point() or t.is_complex() for t in tensors):
+        active.refuse(name, tensors)
+    return NotImplemented
+
+
+def _wrap(name: str, kernel: Any) -> Function:
+    """The operator itself: returns a new tensor."""
+
+    def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        def stock(*a: Any, **k: Any) -> Any:
+            return kernel.call_boxed(keys, *a, **k)
+
+        active = current()
+        if active is None:
+            return stock(*args, **kwargs)
+        result = _call(active, name, stock, args, kwargs)
+        return stock(*args, **kwargs) if result is NotImplemented else result
+
+    return run
+
+
+def _wrap_into(name: str, kernel: Any, plain: Any, in_place: bool) -> Function:
+    """Its variants that write into a tensor: `out`, or the first argument."""
+
+    def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        active = current()
+        if active is None:
+            return kernel.call_boxed(keys, *args, **kwargs)
+        inputs = {key: value for key, value in kwargs.items() if key not in ("out", "grad_input")}
+        out: Tensor = args[0] if in_place else kwargs["out" if "out" in kwargs else "grad_input"]
+
+        def stock(*a: Any, **k: Any) -> Any:
+            return plain.call_boxed(keys, *a, **k)
+
+        result = _call(active, name, stock, args, inputs)
+        if result is NotImplemented or result.dtype != out.dtype:
+            return kernel.call_boxed(keys, *args, **kwargs)
+        if out.shape != result.shape:
+            if in_place:
+                return kernel.call_boxed(keys, *args, **kwargs)
+            out.resize_(result.shape)
+        return out.copy_(result)
+
+    return run
+
+
+def _variants(name: str) -> list[tuple[str, bool]]:
+    """The overloads of an operator that write into a tensor, and whether that is the first argument."""
+    base, _, overload = name.partition(".")
+    found = []
+    packet = getattr(torch.ops.aten, base)
+    takes = [(a.name, str(a.type)) for a in getattr(packet, overload or "default")._schema.arguments]
+    for other in packet.overloads():
+        arguments = getattr(packet, other)._schema.arguments
+        outs = [a.name for a in arguments if a.is_out]
+        if outs in (["out"], ["grad_input"]) and takes == [(a.name, str(a.type)) for a in arguments if not a.is_out]:
+            found.append((f"{base}.{other}", False))
+    in_place = getattr(torch.ops.aten, f"{base}_", None)
+    if in_place is not None and (overload or "default") in in_place.overloads():
+        found.append((f"{base}_" + (f".{overload}" if overload else ""), True))
+    return found
+
+
+def _has_kernel(name: str) -> bool:
+    """Whether the CPU runs the operator itself, and autograd does not look through it."""
+    operator = f"aten::{name}"
+    return not torch._C._dispatch_has_kernel_for_dispatch_key(operator, "CompositeImplicitAutograd")
+
+
+def _refusal(name: str, kernel: Any) -> Function:
+    """The operator on a device that samebits has no kernels for."""
+
+    def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        active = current()
+        if active is not None:
+            active.refuse(name, tensors_of(args, kwargs))
+        return kernel.call_boxed(keys, *args, **kwargs)
+
+    return run
+
+
+def _install_cpu(library: Any, name: str) -> None:
+    kernel = torch.library.get_kernel(f"aten::{name}", "CPU")
+    for variant, in_place in _variants(name):
+        if torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{variant}", "CPU"):
+            into = torch.library.get_kernel(f"aten::{variant}", "CPU")
+            library.impl(variant, _wrap_into(name, into, kernel, in_place), "CPU", with_keyset=True)
+    library.impl(name, _wrap(name, kernel), "CPU", with_keyset=True)
+
+
+def install() -> None:
+    """Puts the functions in front of PyTorch's kernels, once a process. Without a mode they only pass on."""
+    global _library
+    with _lock:
+        if _library is not None:
+            return
+        library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+        for name in (*functions, *ELEMENTWISE, *MOVING):
+            if not _has_kernel(name):
+                continue
+            _install_cpu(library, name)
+            # Element by element nothing moves there.
+            if torch.cuda.is_available() and name not in ELEMENTWISE:
+                kernel = torch.library.get_kernel(f"aten::{name}", "CUDA")
+                library.impl(name, _refusal(name, kernel), "CUDA", with_keyset=True)
+        _library = library

@@ -1,0 +1,104 @@
+"""Which calls follow the order: modes of a thread, and the process's default."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ran since the mode began, by operation."""
+
+    invariant: dict[str, int]  #: calls that samebits took
+    stock: dict[str, int]  #: calls that may move and ran on stock kernels, with dtype
+
+
+@dataclass
+class Mode:
+    """A mode's settings and counts."""
+
+    strict: bool = False
+    limit: int | None = None
+    invariant: Counter[str] = field(default_factory=Counter)
+    stock: Counter[str] = field(default_factory=Counter)
+
+    def refuse(self, name: str, tensors: list[torch.Tensor]) -> None:
+        """Counts a call that samebits does not take; a strict mode raises."""
+        dtypes = "/".join(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))
+        if self.strict:
+            shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
+            devices = "/".join(dict.fromkeys(t.device.type for t in tensors))
+            raise NotImplementedError(
+                f"samebits has no {name} of {dtypes} on {devices}, shapes {shapes}: its bits may depend on the batch; "
+                "leave the strict mode to run PyTorch's own"
+            )
+        self.stock[f"{name} {dtypes}".strip()] += 1
+
+
+class _Modes(threading.local):
+    """The modes that this thread has entered, the innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Mode] = []
+
+
+_modes = _Modes()
+_default: Mode | None = None
+
+
+def current() -> Mode | None:
+    """The mode that a call of this thread runs in."""
+    stack = _modes.stack
+    return stack[-1] if stack else _default
+
+
+def _make(strict: bool, limit: int | None, order: str | None) -> Mode:
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit is {limit}; want None (no limit) or a number of rows from 0 up")
+    if order not in (None, "portable-1"):
+        raise ValueError(f"there is no order '{order}' for float tensors; want 'portable-1'")
+    from ._install import install
+
+    install()
+    return Mode(strict, limit)
+
+
+@contextlib.contextmanager
+def mode(strict: bool = False, limit: int | None = None, order: str | None = None) -> Iterator[Mode]:
+    """Calls of this thread follow the order until the block ends. Modes nest; other threads are not touched.
+
+    strict: raise NotImplementedError for operations that may move and that samebits does not have.
+    limit: products of more rows run on stock kernels; None: all follow the order.
+    order: "portable-1", the default."""
+    entered = _make(strict, limit, order)
+    _modes.stack.append(entered)
+    try:
+        yield entered
+    finally:
+        _modes.stack.remove(entered)
+
+
+def enable(strict: bool = False, limit: int | None = None, order: str | None = None) -> None:
+    """The same for all threads that are in no mode of their own, until disable()."""
+    global _default
+    _default = _make(strict, limit, order)
+
+
+def disable() -> None:
+    """Ends what enable() began."""
+    global _default
+    _default = None
+
+
+def report() -> Report:
+    """The counts of the mode that this thread is in. Raises RuntimeError outside of one."""
+    active = current()
+    if active is None:
+        raise RuntimeError("no mode is active: use samebits.torch.mode() or enable()")
+    return Report(dict(active.invariant), dict(active.stock))

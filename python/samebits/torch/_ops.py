@@ -1,0 +1,376 @@
+"""The operators that samebits has, as functions of a mode and the operator's arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._functions import _context
+from ._modes import Mode
+from ._packing import packed
+
+Tensor = torch.Tensor
+Function = Callable[..., Any]
+WRONG = object()  #: what a function returns for arguments that do not fit: PyTorch's own kernel is to say so
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+functions: dict[str, Function] = {}
+
+
+def _overrides(*names: str) -> Callable[[Function], Function]:
+    """Registers a function for operators. It gets the mode and the operator's arguments, and returns NotImplemented for
+    what it does not take."""
+
+    def register(function: Function) -> Function:
+        for name in names:
+            functions[name] = function
+        return function
+
+    return register
+
+
+def _borrow(tensor: Tensor | None) -> Any:
+    return None if tensor is None else torch._C._to_dlpack(tensor.detach())
+
+
+def _threads() -> _core.Context:
+    return _context(torch.get_num_threads())
+
+
+def _takes(*tensors: Tensor | None) -> bool:
+    return all(t is None or (t.dtype in FLOATS and t.layout == torch.strided) for t in tensors)
+
+
+def _alike(*tensors: Tensor | None) -> bool:
+    return _takes(*tensors) and len({t.dtype for t in tensors if t is not None}) == 1
+
+
+def _few(mode: Mode, rows: int) -> bool:
+    return mode.limit is None or rows <= mode.limit
+
+
+# --- products ---
+
+
+def _product(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
+    """alpha * (a @ b) + beta * c with batch dimensions, by packed weights where b is the transpose of some."""
+    out = a.new_empty((*a.shape[:-1], b.shape[-1]))
+    w = packed(b) if b.ndim == 2 and b.stride(0) == 1 else None
+    if w is not None:
+        _core.linear_prepared(_threads(), _borrow(a), w._core, _borrow(out), c=_borrow(c), alpha=alpha, beta=beta)
+    else:
+        _core.matmul(_threads(), _borrow(a), _borrow(b), _borrow(out), _borrow(c), None, alpha, beta)
+    return out
+
+
+def _fit(a: Tensor, b: Tensor) -> bool:
+    return a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
+
+
+@_overrides("mm", "bmm")
+def _mm(mode: Mode, a: Tensor, b: Tensor) -> Any:
+    if not _fit(a, b):
+        return WRONG
+    if not _alike(a, b) or not _few(mode, a.shape[-2]):
+        return NotImplemented
+    return _product(a, b)
+
+
+@_overrides("addmm", "baddbmm")
+def _addmm(mode: Mode, c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    if not _fit(a, b):
+        return WRONG
+    if not _alike(c, a, b) or not _few(mode, a.shape[-2]):
+        return NotImplemented
+    return _product(a, b, c if beta else None, float(alpha), float(beta))
+
+
+@_overrides("addmv")
+def _addmv(mode: Mode, c: Tensor, a: Tensor, x: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    if x.ndim != 1 or a.ndim != 2 or a.shape[1] != x.shape[0]:
+        return WRONG
+    if not _alike(c, a, x):
+        return NotImplemented
+    addend = c.expand(a.shape[0])[:, None] if beta else None
+    return _product(a, x[:, None], addend, float(alpha), float(beta))[:, 0]
+
+
+@_overrides("dot", "vdot")
+def _dot(mode: Mode, a: Tensor, b: Tensor) -> Any:
+    if a.shape != b.shape:
+        return WRONG
+    if not _alike(a, b):
+        return NotImplemented
+    return _product(a[None], b[:, None])[0, 0]
+
+
+# --- sums along dimensions: products with ones ---
+
+
+def _dims(x: Tensor, dim: Any) -> list[int]:
+    dims = range(x.ndim) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
+    return sorted(d % x.ndim for d in dims) if x.ndim else []
+
+
+def _sum(x: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None, mean: bool) -> Any:
+    if not _takes(x) or dtype not in (None, *FLOATS) or x.ndim == 0:
+        return NotImplemented
+    if dtype is not None and dtype != x.dtype:
+        x = x.to(dtype)
+    dims = _dims(x, dim)
+    kept = [d for d in range(x.ndim) if d not in dims]
+    count = math.prod(x.shape[d] for d in dims)
+    if count == 0:
+        return NotImplemented
+    rows = x.permute(*kept, *dims).reshape(-1, count)
+    total = _product(rows, x.new_ones(1).expand(count, 1), alpha=1.0 / count if mean else 1.0)
+    return total.view(
+        [1 if d in dims else x.shape[d] for d in range(x.ndim)] if keepdim else [x.shape[d] for d in kept]
+    )
+
+
+@_overrides("sum.dim_IntList")
+def _sum_dim(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    return _sum(x, dim, keepdim, dtype, mean=False)
+
+
+@_overrides("mean.dim")
+def _mean_dim(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    return _sum(x, dim, keepdim, dtype, mean=True)
+
+
+@_overrides("linalg_vector_norm")
+def _vector_norm(
+    mode: Mode, x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None
+) -> Any:
+    if ord not in (1, 2) or not _takes(x) or dtype not in (None, *FLOATS):
+        return NotImplemented
+    wide = x.to(torch.float32)
+    total = _sum(wide.square() if ord == 2 else wide.abs(), dim, keepdim, None, mean=False)
+    if total is NotImplemented:
+        return total
+    return (total.sqrt() if ord == 2 else total).to(dtype or x.dtype)
+
+
+def _moments(x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """Variance and mean: the mean first, then the sum of the squared distances from it."""
+    if not _takes(x) or x.ndim == 0 or x.numel() == 0:
+        return NotImplemented
+    wide = x.to(torch.float32)
+    count = math.prod(x.shape[d] for d in _dims(x, dim))
+    mean = _sum(wide, dim, True, None, mean=True)
+    squares = _sum((wide - mean).square(), dim, keepdim, None, mean=False)
+    freedom = count - (1 if correction is None else correction)
+    return squares / max(freedom, 0), mean if keepdim else mean.reshape(squares.shape)
+
+
+@_overrides("var.correction")
+def _var(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    moments = _moments(x, dim, correction, keepdim)
+    return moments if moments is NotImplemented else moments[0].to(x.dtype)
+
+
+@_overrides("std.correction")
+def _std(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    moments = _moments(x, dim, correction, keepdim)
+    return moments if moments is NotImplemented else moments[0].sqrt().to(x.dtype)
+
+
+@_overrides("var_mean.correction")
+def _var_mean(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    moments = _moments(x, dim, correction, keepdim)
+    return moments if moments is NotImplemented else (moments[0].to(x.dtype), moments[1].to(x.dtype))
+
+
+@_overrides("logsumexp")
+def _logsumexp(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False) -> Any:
+    if not _takes(x) or x.ndim == 0 or x.numel() == 0:
+        return NotImplemented
+    wide = x.to(torch.float32)
+    dims = _dims(x, dim)
+    most = wide.amax(dims, keepdim=True)
+    most = torch.where(most.isinf(), torch.zeros_like(most), most)
+    total = _sum((wide - most).exp(), dims, keepdim, None, mean=False)
+    return (total.log() + most.reshape(total.shape)).to(x.dtype)
+
+
+# --- rows ---
+
+
+def _along(x: Tensor, dim: int, function: Callable[[Tensor, Tensor], None]) -> Tensor:
+    out = torch.empty_like(x)
+    function(x.movedim(dim, -1), out.movedim(dim, -1))
+    return out
+
+
+@_overrides("_softmax")
+def _softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
+    if not _takes(x) or half_to_float or x.ndim == 0:
+        return NotImplemented
+    return _along(x, dim, lambda i, o: _core.softmax(_threads(), _borrow(i), _borrow(o)))
+
+
+@_overrides("_log_softmax")
+def _log_softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
+    if not _takes(x) or half_to_float or x.ndim == 0:
+        return NotImplemented
+    return _along(x, dim, lambda i, o: _core.log_softmax(_threads(), _borrow(i), _borrow(o)))
+
+
+@_overrides("native_layer_norm")
+def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
+    if not _takes(x, weight, bias) or x.numel() == 0:
+        return NotImplemented
+    rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
+    flat = [None if t is None else t.reshape(-1) for t in (weight, bias)]
+    out = torch.empty_like(rows)
+    _core.layer_norm(_threads(), _borrow(rows), _borrow(flat[0]), _borrow(flat[1]), eps, _borrow(out))
+    if not torch.is_grad_enabled():
+        return out.reshape(x.shape), x.new_empty(0), x.new_empty(0)
+    # What the gradient takes; its sums are row by row too.
+    wide = rows.to(torch.float32)
+    mean = _sum(wide, -1, True, None, mean=True)
+    rstd = (_sum((wide - mean).square(), -1, True, None, mean=True) + eps).rsqrt()
+    dims = (*x.shape[: x.ndim - len(shape)], *[1] * len(shape))
+    return out.reshape(x.shape), mean.reshape(dims), rstd.reshape(dims)
+
+
+@_overrides("native_group_norm")
+def _group_norm(
+    mode: Mode,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    n: int,
+    channels: int,
+    spatial: int,
+    groups: int,
+    eps: float,
+) -> Any:
+    if not _takes(x, weight, bias) or x.numel() == 0:
+        return NotImplemented
+    rows = x.reshape(n, groups, channels // groups * spatial)
+    out, mean, rstd = _layer_norm(mode, rows, [rows.shape[-1]], None, None, eps)
+    out = out.view(n, channels, spatial)
+    if weight is not None:
+        out = out * weight[:, None]
+    if bias is not None:
+        out = out + bias[:, None]
+    shape = (n, groups) if mean.numel() else (0,)
+    return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
+
+
+# --- attention ---
+
+
+@_overrides("_fused_sdp_choice")
+def _sdp_choice(
+    mode: Mode, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0, *args: Any, **kw: Any
+) -> Any:
+    """Ours stands behind the flash kernel's name. With gradients attention is built of products and softmax."""
+    flash, math_ = 1, 0
+    grads = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+    return math_ if grads or dropout > 0 or not _attention_takes(q, k, v, mask) else flash
+
+
+def _attention_takes(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
+    return (
+        _alike(q, k, v)
+        and q.ndim == k.ndim == v.ndim == 4
+        and q.shape[0] == k.shape[0]
+        and k.shape[1] > 0
+        and q.shape[1] % k.shape[1] == 0
+        and max(q.shape[-1], v.shape[-1]) <= 576
+        and (mask is None or mask.dtype == torch.bool or _takes(mask))
+    )
+
+
+@_overrides("_scaled_dot_product_flash_attention_for_cpu")
+def _attention(
+    mode: Mode,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    dropout: float = 0.0,
+    causal: bool = False,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    if dropout > 0 or not _attention_takes(q, k, v, attn_mask):
+        return NotImplemented
+    if causal and q.shape[-2] != k.shape[-2]:
+        # PyTorch aligns the triangle to the upper left, samebits to the lower right.
+        triangle = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool).tril()
+        if attn_mask is not None:
+            return NotImplemented
+        attn_mask, causal = triangle, False
+    out = q.new_empty((*q.shape[:-1], v.shape[-1]))
+    if attn_mask is not None:
+        attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    _core.attention(
+        _threads(),
+        _borrow(q),
+        _borrow(k),
+        _borrow(v),
+        _borrow(out),
+        scale=q.shape[-1] ** -0.5 if scale is None else scale,
+        causal=causal,
+        mask=_borrow(attn_mask),
+    )
+    # The second output is for the gradient, which _sdp_choice sends another way.
+    return out, q.new_empty((0,), dtype=torch.float32)
+
+
+def tensors_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
+    return [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+
+
+# --- element by element: PyTorch's own kernels, on whole vectors ---
+
+# Their vector bodies and scalar tails differ in the last bit (measured with PyTorch 2.15 on AVX2), so where a row falls
+# decides. On a contiguous copy whose length is a multiple of a vector in every thread's share only the bodies run.
+ELEMENTWISE = (
+    "elu",
+    "elu_backward",
+    "exp2",
+    "gelu",
+    "gelu_backward",
+    "mish",
+    "mish_backward",
+    "pow.Tensor_Scalar",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "silu_backward",
+    "softplus",
+    "softplus_backward",
+)
+VECTOR = 64  #: a multiple of any vector's elements, unrolled loops included
+
+
+def _whole_vectors(x: Tensor, length: int) -> Tensor:
+    flat = x.reshape(-1)
+    if flat.numel() == length and flat.is_contiguous():
+        return flat
+    padded = x.new_zeros(length)
+    padded[: flat.numel()] = flat
+    return padded
+
+
+def elementwise(stock: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensors = tensors_of(args, kwargs)
+    shape, numel = tensors[0].shape, tensors[0].numel()
+    if any(t.shape != shape for t in tensors) or not _takes(*tensors):
+        return NotImplemented
+    step = VECTOR * torch.get_num_threads()
+    length = -(-numel // step) * step
+    whole = {id(t): _whole_vectors(t, length) for t in tensors}
+    out = stock(
+        *[whole.get(id(a), a) for a in args], **{key: whole.get(id(value), value) for key, value in kwargs.items()}
+    )
+    return out[:numel].view(shape)

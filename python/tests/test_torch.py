@@ -1,0 +1,263 @@
+"""PyTorch's mode: what moves in stock stands still, gradients included; errors; nesting and threads."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import samebits.torch as mode_of  # noqa: E402
+
+F = torch.nn.functional
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def bits(tensor):
+    return tensor.detach().contiguous().view(torch.uint8).numpy().tobytes()
+
+
+def moved(function, x):
+    """Which parts of a few rows come out otherwise than in the whole."""
+    whole = function(x)
+    return [n for n in (1, 2, 3, 7) if bits(torch.cat([function(part) for part in x.split(n)])) != bits(whole)]
+
+
+def norm(x):
+    """RMSNorm as models write it."""
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "linear",
+        "no bias",
+        "matmul",
+        "einsum",
+        "softmax",
+        "log_softmax",
+        "layer_norm",
+        "group_norm",
+        "norm",
+        "sum",
+        "vector norm",
+        "var",
+        "std",
+        "logsumexp",
+        "gelu",
+        "silu",
+    ],
+)
+@torch.no_grad()
+def test_rows(name, dtype):
+    w, b = torch.randn(65, 515, dtype=dtype), torch.randn(65, dtype=dtype)
+    function = {
+        "linear": lambda x: F.linear(x, w, b),
+        "no bias": lambda x: F.linear(x, w),
+        "matmul": lambda x: x @ w.t(),
+        "einsum": lambda x: torch.einsum("bk,nk->bn", x, w),
+        "softmax": lambda x: x.softmax(-1),
+        "log_softmax": lambda x: x.log_softmax(-1),
+        "layer_norm": lambda x: F.layer_norm(x, (515,)),
+        "norm": norm,
+        "sum": lambda x: x.sum(-1, keepdim=True),
+        "group_norm": lambda x: F.group_norm(x.view(-1, 5, 103), 5, torch.arange(5, dtype=dtype)),
+        "vector norm": lambda x: F.normalize(x, dim=-1),
+        "var": lambda x: x.var(-1, keepdim=True),
+        "std": lambda x: torch.std_mean(x, -1, correction=0)[0][:, None],
+        "logsumexp": lambda x: x.logsumexp(-1, keepdim=True),
+        "gelu": F.gelu,
+        "silu": lambda x: F.silu(x[:, ::2]),
+    }[name]
+    x = torch.randn(33, 515, dtype=dtype)
+    with mode_of.mode(strict=True):
+        assert not moved(function, x)
+        ours = function(x).float()
+    tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+    assert torch.allclose(ours, function(x).float(), atol=tolerance, rtol=tolerance)
+
+
+@torch.no_grad()
+def test_stock_moves():
+    """The control: without the mode the same test fails."""
+    layer = torch.nn.Linear(1024, 256)
+    x = torch.randn(33, 1024)
+    if not moved(layer, x):
+        pytest.skip("stock is already invariant here")
+    with mode_of.mode():
+        assert not moved(layer, x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1)])
+@torch.no_grad()
+def test_attention(dtype, heads):
+    q = torch.randn(2, heads[0], 9, 64, dtype=dtype)
+    k, v = torch.randn(2, 2, heads[1], 9, 64, dtype=dtype).unbind()
+    mask = torch.rand(2, 1, 9, 9) > 0.3
+    for kwargs in ({}, {"is_causal": True}, {"attn_mask": mask}, {"attn_mask": mask.to(dtype)}, {"scale": 0.3}):
+        kwargs["enable_gqa"] = True
+        stock = F.scaled_dot_product_attention(q, k, v, **kwargs)
+        with mode_of.mode(strict=True) as active:
+            whole = F.scaled_dot_product_attention(q, k, v, **kwargs)
+            one = {**kwargs}
+            if "attn_mask" in one:
+                one["attn_mask"] = one["attn_mask"][1:]
+            assert bits(F.scaled_dot_product_attention(q[1:], k[1:], v[1:], **one)) == bits(whole[1:])
+        assert active.invariant["_scaled_dot_product_flash_attention_for_cpu"] == 2
+        tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+        assert torch.allclose(whole.float(), stock.float(), atol=tolerance, rtol=tolerance)
+    with mode_of.mode(strict=True):
+        whole = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        padded = [F.pad(t, (0, 0, 5, 0), value=7.0) for t in (k, v)]
+        visible = torch.ones(9, 14, dtype=torch.bool).tril(5)
+        visible[:, :5] = False
+        assert bits(F.scaled_dot_product_attention(q, *padded, attn_mask=visible, enable_gqa=True)) == bits(whole)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@torch.no_grad()
+def test_threads(threads):
+    x, w = torch.randn(65, 1000), torch.randn(300, 1000)
+    with mode_of.mode(strict=True):
+        whole = F.gelu(F.linear(x, w))
+        before = torch.get_num_threads()
+        try:
+            torch.set_num_threads(threads)
+            assert bits(F.gelu(F.linear(x, w))) == bits(whole)
+        finally:
+            torch.set_num_threads(before)
+
+
+def test_gradients():
+    """Gradients of a row's input do not move, and are those of stock but for rounding."""
+    model = torch.nn.Sequential(
+        torch.nn.Linear(128, 256), torch.nn.GELU(), torch.nn.LayerNorm(256), torch.nn.Linear(256, 64)
+    )
+    x = torch.randn(12, 128)
+
+    def gradient(rows):
+        rows = rows.clone().requires_grad_()
+        (model(rows) ** 2).sum(-1).sum().backward()
+        return rows.grad
+
+    stock = gradient(x)
+    with mode_of.mode() as active:
+        assert not moved(gradient, x)
+        assert active.invariant["mm"] and not [name for name in active.stock if name.startswith(("mm", "addmm"))]
+        assert torch.allclose(gradient(x), stock, atol=1e-3)
+
+
+@torch.no_grad()
+def test_writes_into_tensors():
+    a, b, c = torch.randn(5, 64), torch.randn(64, 7), torch.randn(5, 7)
+    with mode_of.mode(strict=True) as active:
+        want = torch.addmm(c, a, b)
+        out = torch.empty(5, 7)
+        assert torch.addmm(c, a, b, out=out) is out and bits(out) == bits(want)
+        assert bits(torch.mm(a, b, out=torch.empty(0))) == bits(a @ b)
+        assert bits(c.clone().addmm_(a, b)) == bits(want)
+        gelu = F.gelu(a)
+        assert bits(torch.ops.aten.gelu_(a.clone())) == bits(gelu)
+        assert active.invariant["addmm"] == 3
+
+
+@torch.no_grad()
+def test_packed_weights_follow_writes():
+    w, x = torch.randn(256, 512), torch.randn(3, 512)
+    with mode_of.mode(strict=True):
+        for _ in range(4):
+            assert bits(F.linear(x, w)) == bits(x @ w.clone().t())
+        w[7] += 1
+        assert bits(F.linear(x, w)) == bits(x @ w.clone().t())
+        with torch.inference_mode():
+            for _ in range(3):
+                assert bits(F.linear(x, w)) == bits(x @ w.clone().t())
+        w[9] += 1
+        with torch.inference_mode():
+            assert bits(F.linear(x, w)) == bits(x @ w.clone().t())
+        before = bits(F.linear(x, w))
+        mode_of.set_packing_budget(0)
+        try:
+            assert bits(F.linear(x, w)) == before
+        finally:
+            mode_of.set_packing_budget(1 << 30)
+
+
+@torch.no_grad()
+def test_strict_and_report():
+    x, kernel = torch.randn(1, 3, 9), torch.randn(4, 3, 3)
+    with mode_of.mode() as active:
+        F.conv1d(x, kernel)
+        assert active.stock == {"convolution float32": 1}
+        assert mode_of.report().stock == {"convolution float32": 1}
+        with mode_of.mode(strict=True):
+            with pytest.raises(NotImplementedError, match=r"convolution of float32 on cpu, shapes \(1, 3, 9\)"):
+                F.conv1d(x, kernel)
+            with pytest.raises(NotImplementedError, match="mm of float64"):
+                torch.randn(2, 3, dtype=torch.float64) @ torch.randn(3, 2, dtype=torch.float64)
+            assert torch.arange(6).sum() == 15
+        F.conv1d(x, kernel)
+        assert active.stock == {"convolution float32": 2}
+    with pytest.raises(RuntimeError, match="no mode"):
+        mode_of.report()
+
+
+@torch.no_grad()
+def test_limit_and_arguments():
+    w = torch.randn(64, 512)
+    with mode_of.mode(limit=4) as active:
+        F.linear(torch.randn(4, 512), w)
+        assert active.invariant["mm"] == 1 and not active.stock
+        F.linear(torch.randn(5, 512), w)
+        assert active.stock == {"mm float32": 1}
+    for wrong in ({"limit": -1}, {"order": "fast"}):
+        with pytest.raises(ValueError), mode_of.mode(**wrong):
+            pass
+
+
+@torch.no_grad()
+def test_shape_errors_are_pytorchs():
+    with mode_of.mode(strict=True), pytest.raises(RuntimeError, match="mat1 and mat2"):
+        torch.randn(2, 3) @ torch.randn(4, 5)
+
+
+@torch.no_grad()
+def test_modes_are_of_a_thread():
+    seen = {}
+
+    def work():
+        seen["inside"] = mode_of._modes.current()
+
+    with mode_of.mode():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert seen["inside"] is None and mode_of._modes.current() is not None
+    mode_of.enable()
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert seen["inside"] is not None
+    finally:
+        mode_of.disable()
+    assert mode_of._modes.current() is None
+
+
+@torch.no_grad()
+def test_inference_mode_and_autocast():
+    layer = torch.nn.Linear(512, 64)
+    x = torch.randn(9, 512)
+    with torch.inference_mode(), mode_of.mode(strict=True):
+        assert not moved(layer, x)
+    with torch.autocast("cpu", torch.bfloat16), mode_of.mode(strict=True):
+        assert not moved(layer, x)
