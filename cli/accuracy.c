@@ -46,6 +46,10 @@ static double exact_activation(samebits_activation activation, double t)
     case SAMEBITS_ACTIVATION_GELU: return 0.5 * t * (1.0 + erf(t / sqrt(2.0)));
     case SAMEBITS_ACTIVATION_GELU_TANH:
         return 0.5 * t * (1.0 + tanh(sqrt(2.0 / 3.14159265358979323846) * (t + 0.044715 * t * t * t)));
+    case SAMEBITS_ACTIVATION_GELU_QUICK: return t / (1.0 + exp(-1.702 * t));
+    case SAMEBITS_ACTIVATION_SIGMOID: return 1.0 / (1.0 + exp(-t));
+    case SAMEBITS_ACTIVATION_TANH: return tanh(t);
+    case SAMEBITS_ACTIVATION_EXP: return exp(t);
     default: return t;
     }
 }
@@ -61,6 +65,32 @@ static void exact_product(const problem *p, const float *x, double *out)
         if (e->bias) t += (double)tensor_get(&p->bias, col);
         out[col] = exact_activation(e->activation, t);
     }
+}
+
+/* Returns 0 if the op does not work element by element. */
+static int exact_elements(const problem *p, const float *x, double *out)
+{
+    for (int64_t i = 0; i < p->k; i++) {
+        const double d = (double)x[i], w = p->op->flags & OP_COLUMNS ? (double)tensor_get(&p->w, i) : 0.0;
+        const double f = exact_activation(p->op->activation, d);
+        if (p->op->plain == plain_activate)
+            out[i] = f;
+        else if (p->op->plain == plain_gated)
+            out[i] = f * w;
+        else if (p->op->plain == plain_add)
+            out[i] = d + w;
+        else if (p->op->plain == plain_sub)
+            out[i] = d - w;
+        else if (p->op->plain == plain_mul)
+            out[i] = d * w;
+        else if (p->op->plain == plain_div)
+            out[i] = d / w;
+        else if (p->op->plain == plain_scale)
+            out[i] = d * (double)SCALE_FACTOR + (double)SCALE_BIAS;
+        else
+            return 0;
+    }
+    return 1;
 }
 
 static void exact_row(const problem *p, const float *x, double *out)
@@ -140,7 +170,7 @@ static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_l
         tensor_row(&out, i, have + i * p.n);
         if (o->flags & OP_HAS_N)
             exact_product(&p, row, exact + i * p.n);
-        else
+        else if (!exact_elements(&p, row, exact + i * p.n))
             exact_row(&p, row, exact + i * p.n);
     }
     const error e = error_of(exact, have, ROWS * p.n);

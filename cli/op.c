@@ -66,6 +66,42 @@ static samebits_status run_log_softmax(const problem *p, samebits_context *conte
     return samebits_log_softmax(context, x, out);
 }
 
+static samebits_status run_activate(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_activate(context, x, p->op->activation, out);
+}
+
+static samebits_status run_gated(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_gated(context, x, &p->w.dl, p->op->activation, out);
+}
+
+static samebits_status run_add(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_add(context, x, &p->w.dl, out);
+}
+
+static samebits_status run_sub(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_sub(context, x, &p->w.dl, out);
+}
+
+static samebits_status run_mul(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_mul(context, x, &p->w.dl, out);
+}
+
+static samebits_status run_div(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_div(context, x, &p->w.dl, out);
+}
+
+static samebits_status run_scale(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_scale(context, x, SCALE_FACTOR, SCALE_BIAS, out);
+}
+
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
 #define INT8     SAMEBITS_ORDER_INT8_1
 #define FLOATS(name, form, type, out, flags, activation, run)                                                          \
@@ -94,6 +130,15 @@ static samebits_status run_log_softmax(const problem *p, samebits_context *conte
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
             plain                                                                                                      \
     }
+#define ELEMENTS(name, form, type, flags, activation, run, plain)                                                      \
+    {                                                                                                                  \
+        name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_##activation, \
+            run, plain                                                                                                 \
+    }
+#define ELEMENTS_ALL(name, flags, activation, run, plain)                                                              \
+    ELEMENTS(name, "f32", F32, flags, activation, run, plain),                                                         \
+        ELEMENTS(name, "f16", F16, flags, activation, run, plain),                                                     \
+        ELEMENTS(name, "bf16", BF16, flags, activation, run, plain)
 
 const op ops[] = {
     FLOATS("matmul", "f32", F32, F32, 0, NONE, run_matmul),
@@ -127,18 +172,34 @@ const op ops[] = {
     QUANTIZED_ALL("q4_k", Q4_K),
     QUANTIZED_ALL("q5_k", Q5_K),
     QUANTIZED_ALL("q6_k", Q6_K),
-    ROWS("rms_norm", "f32", F32, OP_NORM, run_rms_norm, plain_rms_norm),
-    ROWS("rms_norm", "f16", F16, OP_NORM, run_rms_norm, plain_rms_norm),
-    ROWS("rms_norm", "bf16", BF16, OP_NORM, run_rms_norm, plain_rms_norm),
-    ROWS("layer_norm", "f32", F32, OP_NORM, run_layer_norm, plain_layer_norm),
-    ROWS("layer_norm", "f16", F16, OP_NORM, run_layer_norm, plain_layer_norm),
-    ROWS("layer_norm", "bf16", BF16, OP_NORM, run_layer_norm, plain_layer_norm),
+    ROWS("rms_norm", "f32", F32, OP_COLUMNS, run_rms_norm, plain_rms_norm),
+    ROWS("rms_norm", "f16", F16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
+    ROWS("rms_norm", "bf16", BF16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
+    ROWS("layer_norm", "f32", F32, OP_COLUMNS, run_layer_norm, plain_layer_norm),
+    ROWS("layer_norm", "f16", F16, OP_COLUMNS, run_layer_norm, plain_layer_norm),
+    ROWS("layer_norm", "bf16", BF16, OP_COLUMNS, run_layer_norm, plain_layer_norm),
     ROWS("softmax", "f32", F32, 0, run_softmax, plain_softmax),
     ROWS("softmax", "f16", F16, 0, run_softmax, plain_softmax),
     ROWS("softmax", "bf16", BF16, 0, run_softmax, plain_softmax),
     ROWS("log_softmax", "f32", F32, 0, run_log_softmax, plain_log_softmax),
     ROWS("log_softmax", "f16", F16, 0, run_log_softmax, plain_log_softmax),
     ROWS("log_softmax", "bf16", BF16, 0, run_log_softmax, plain_log_softmax),
+    ELEMENTS_ALL("exp", 0, EXP, run_activate, plain_activate),
+    ELEMENTS_ALL("sigmoid", 0, SIGMOID, run_activate, plain_activate),
+    ELEMENTS_ALL("tanh", 0, TANH, run_activate, plain_activate),
+    ELEMENTS_ALL("relu", 0, RELU, run_activate, plain_activate),
+    ELEMENTS_ALL("silu", 0, SILU, run_activate, plain_activate),
+    ELEMENTS_ALL("gelu", 0, GELU, run_activate, plain_activate),
+    ELEMENTS_ALL("gelu_tanh", 0, GELU_TANH, run_activate, plain_activate),
+    ELEMENTS_ALL("gelu_quick", 0, GELU_QUICK, run_activate, plain_activate),
+    ELEMENTS_ALL("swiglu", OP_COLUMNS, SILU, run_gated, plain_gated),
+    ELEMENTS_ALL("geglu", OP_COLUMNS, GELU, run_gated, plain_gated),
+    ELEMENTS_ALL("geglu_tanh", OP_COLUMNS, GELU_TANH, run_gated, plain_gated),
+    ELEMENTS_ALL("add", OP_COLUMNS, NONE, run_add, plain_add),
+    ELEMENTS_ALL("sub", OP_COLUMNS, NONE, run_sub, plain_sub),
+    ELEMENTS_ALL("mul", OP_COLUMNS, NONE, run_mul, plain_mul),
+    ELEMENTS_ALL("div", OP_COLUMNS, NONE, run_div, plain_div),
+    ELEMENTS_ALL("scale", 0, NONE, run_scale, plain_scale),
 };
 const int op_count = CLI_COUNT(ops);
 
@@ -207,7 +268,7 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
     p->k = (k + block - 1) / block * block;
     p->n = o->flags & OP_HAS_N ? n : p->k;
     make_epilogue(p, r);
-    if (o->flags & OP_NORM) {
+    if (o->flags & OP_COLUMNS) {
         tensor_make(&p->w, T_F32, LAYOUT_PLAIN, 1, &p->k);
         tensor_make(&p->bias, T_F32, LAYOUT_PLAIN, 1, &p->k);
         tensor_fill(&p->w, FILL_UNIT, r);

@@ -11,7 +11,7 @@ typedef struct op op;
 typedef struct problem {
     const op *op;
     int64_t k, n;   /* columns of x and of out */
-    tensor w;       /* weights (N, K), blocks (N, bytes), or the weight of a norm (K) */
+    tensor w;       /* weights (N, K), blocks (N, bytes), or one number a column (K) */
     tensor bias, c; /* (N), and (1, N) for addmm */
     samebits_epilogue epilogue;
     samebits_weights *prepared;
@@ -22,7 +22,7 @@ typedef enum op_flags {
     OP_HAS_N = 1,    /* N is free; otherwise out has x's columns */
     OP_PREPARED = 2, /* weights go through samebits_weights_prepare */
     OP_EPILOGUE = 4, /* with alpha, beta, c, bias and an activation */
-    OP_NORM = 8      /* w and bias are those of a norm, (K) */
+    OP_COLUMNS = 8   /* w and bias are f32, one number a column: (K) */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

@@ -47,6 +47,17 @@ void plain_softmax(const plain_call *call);
 void plain_log_softmax(const plain_call *call);
 #define NORM_EPS 1e-5f
 
+/* Ops element by element; the second operand is problem.w, one number a column. */
+void plain_activate(const plain_call *call);
+void plain_gated(const plain_call *call);
+void plain_add(const plain_call *call);
+void plain_sub(const plain_call *call);
+void plain_mul(const plain_call *call);
+void plain_div(const plain_call *call);
+void plain_scale(const plain_call *call);
+#define SCALE_FACTOR 1.7f
+#define SCALE_BIAS   -0.3f
+
 /* From the sum to the value that is rounded to the output's dtype. */
 float plain_epilogue(const problem *p, int64_t col, float t);
 

@@ -111,6 +111,10 @@ float plain_activation(samebits_activation activation, float t)
     case SAMEBITS_ACTIVATION_SILU: return gate(t, t);
     case SAMEBITS_ACTIVATION_GELU: return fmaf(h, plain_erf(t * float_of(0x3F3504F3)), h);
     case SAMEBITS_ACTIVATION_GELU_TANH: return gate(t, t * fmaf(t * t, float_of(0x3D922279), float_of(0x3FCC422A)));
+    case SAMEBITS_ACTIVATION_GELU_QUICK: return gate(t, t * float_of(0x3FD9DB23));
+    case SAMEBITS_ACTIVATION_SIGMOID: return gate(1.0f, t);
+    case SAMEBITS_ACTIVATION_TANH: return plain_tanh(t);
+    case SAMEBITS_ACTIVATION_EXP: return plain_exp(t);
     default: return t;
     }
 }

@@ -1,4 +1,4 @@
-/* Norms and softmaxes in plain C (spec/ops/norm.md, spec/ops/softmax.md). */
+/* Norms, softmaxes and the ops element by element in plain C (spec/ops/norm.md, softmax.md, elementwise.md). */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
@@ -87,3 +87,34 @@ void plain_softmax(const plain_call *call) { each_row(call, softmax_plain_row); 
 void plain_log_softmax(const plain_call *call) { each_row(call, log_softmax_row); }
 void plain_rms_norm(const plain_call *call) { each_row(call, rms_norm_row); }
 void plain_layer_norm(const plain_call *call) { each_row(call, layer_norm_row); }
+
+static void elements(const plain_call *call, const float *x, int64_t row,
+                     float (*element)(const plain_call *, float, float))
+{
+    const int64_t n = call->p->k;
+    for (int64_t i = 0; i < n; i++) {
+        const float w = call->p->op->flags & OP_COLUMNS ? tensor_get(&call->p->w, i) : 0.0f;
+        tensor_set(call->out, row * n + i, element(call, x[i], w));
+    }
+}
+
+#define ELEMENTS(name, expression)                                                                                     \
+    static float name##_element(const plain_call *call, float x, float w)                                              \
+    {                                                                                                                  \
+        (void)call;                                                                                                    \
+        (void)w;                                                                                                       \
+        return expression;                                                                                             \
+    }                                                                                                                  \
+    static void name##_row(const plain_call *call, const float *x, int64_t row)                                        \
+    {                                                                                                                  \
+        elements(call, x, row, name##_element);                                                                        \
+    }                                                                                                                  \
+    void plain_##name(const plain_call *call) { each_row(call, name##_row); }
+
+ELEMENTS(activate, call->fault == FAULT_LIBM ? x / (1.0f + expf(-x)) : plain_activation(call->p->op->activation, x))
+ELEMENTS(gated, plain_activation(call->p->op->activation, x) * w)
+ELEMENTS(add, x + w)
+ELEMENTS(sub, x - w)
+ELEMENTS(mul, x *w)
+ELEMENTS(div, x / w)
+ELEMENTS(scale, fmaf(x, SCALE_FACTOR, SCALE_BIAS))

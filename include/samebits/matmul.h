@@ -2,20 +2,12 @@
 #ifndef SAMEBITS_MATMUL_H
 #define SAMEBITS_MATMUL_H
 
+#include <samebits/activation.h>
 #include <samebits/weights.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum samebits_activation {
-    SAMEBITS_ACTIVATION_NONE = 0,
-    SAMEBITS_ACTIVATION_RELU,
-    SAMEBITS_ACTIVATION_SILU,
-    SAMEBITS_ACTIVATION_GELU,      /* with erf */
-    SAMEBITS_ACTIVATION_GELU_TANH, /* the tanh approximation */
-    SAMEBITS_ACTIVATION_COUNT
-} samebits_activation;
 
 /* What happens to the f32 product before its one rounding to the output's dtype (spec/ops/matmul.md):
  * t = alpha * acc; t = fma(beta, c, t) if c; t = t + bias if bias; t = activation(t). */

@@ -2,8 +2,10 @@
 #ifndef SAMEBITS_SAMEBITS_H
 #define SAMEBITS_SAMEBITS_H
 
+#include <samebits/activation.h>
 #include <samebits/attention.h>
 #include <samebits/context.h>
+#include <samebits/elementwise.h>
 #include <samebits/matmul.h>
 #include <samebits/norm.h>
 #include <samebits/softmax.h>

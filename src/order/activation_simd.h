@@ -27,4 +27,23 @@ SB_INLINE vf v_gelu(vf x)
     return vf_fma(h, v_erf(vf_mul(x, vf_set1(SB_SQRT_HALF))), h);
 }
 
+SB_INLINE vf v_gelu_quick(vf x) { return v_gate(x, vf_mul(x, vf_set1(SB_GELU_QUICK_C))); }
+
+SB_INLINE vf v_relu(vf x) { return vf_select(vf_lt(vf_zero(), x), x, vf_select(vf_is_nan(x), x, vf_zero())); }
+
+SB_INLINE vf v_activation(samebits_activation activation, vf x)
+{
+    switch (activation) {
+    case SAMEBITS_ACTIVATION_RELU: return v_relu(x);
+    case SAMEBITS_ACTIVATION_SILU: return v_silu(x);
+    case SAMEBITS_ACTIVATION_GELU: return v_gelu(x);
+    case SAMEBITS_ACTIVATION_GELU_TANH: return v_gelu_tanh(x);
+    case SAMEBITS_ACTIVATION_GELU_QUICK: return v_gelu_quick(x);
+    case SAMEBITS_ACTIVATION_SIGMOID: return v_sigmoid(x);
+    case SAMEBITS_ACTIVATION_TANH: return v_tanh(x);
+    case SAMEBITS_ACTIVATION_EXP: return v_exp(x);
+    default: return x;
+    }
+}
+
 #endif

@@ -117,6 +117,7 @@ int main(int argc, char **argv)
     check_norm();
     check_softmax();
     check_epilogue();
+    check_elementwise();
     check_attention();
     check_attention_op();
     printf("%ld passed, %ld failed\n", passed, failed);

@@ -40,6 +40,7 @@ void check_matmul_quantized(void);
 void check_norm(void);
 void check_softmax(void);
 void check_epilogue(void);
+void check_elementwise(void);
 void check_attention(void);
 void check_attention_op(void);
 

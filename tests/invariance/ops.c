@@ -57,6 +57,28 @@ static samebits_status run_layer_norm(const row_op *op, samebits_context *c, DLT
     return samebits_layer_norm(c, x, op->w, op->w, 1e-5f, out);
 }
 
+static samebits_status run_silu(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_activate(c, x, SAMEBITS_ACTIVATION_SILU, out);
+}
+
+static samebits_status run_geglu(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_gated(c, x, op->w, SAMEBITS_ACTIVATION_GELU, out);
+}
+
+static samebits_status run_div(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    return samebits_div(c, x, op->w, out);
+}
+
+static samebits_status run_scale(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_scale(c, x, 1.7f, -0.3f, out);
+}
+
 /* Weights (N, K) or, as a transposed view of the same memory, (K, N). */
 static DLTensor *weights_of(test_dtype dtype, int transposed)
 {
@@ -190,10 +212,18 @@ static const struct {
     samebits_status (*run)(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out);
     test_dtype in, out;
 } row_kinds[] = {
-    {"softmax", run_softmax, TEST_F32, TEST_F32},         {"softmax", run_softmax, TEST_F16, TEST_F16},
-    {"log_softmax", run_log_softmax, TEST_F32, TEST_F32}, {"log_softmax", run_log_softmax, TEST_BF16, TEST_BF16},
-    {"rms_norm", run_rms_norm, TEST_F32, TEST_F32},       {"rms_norm", run_rms_norm, TEST_BF16, TEST_BF16},
-    {"layer_norm", run_layer_norm, TEST_F32, TEST_F32},   {"layer_norm", run_layer_norm, TEST_F16, TEST_F32},
+    {"softmax", run_softmax, TEST_F32, TEST_F32},
+    {"softmax", run_softmax, TEST_F16, TEST_F16},
+    {"log_softmax", run_log_softmax, TEST_F32, TEST_F32},
+    {"log_softmax", run_log_softmax, TEST_BF16, TEST_BF16},
+    {"rms_norm", run_rms_norm, TEST_F32, TEST_F32},
+    {"rms_norm", run_rms_norm, TEST_BF16, TEST_BF16},
+    {"layer_norm", run_layer_norm, TEST_F32, TEST_F32},
+    {"layer_norm", run_layer_norm, TEST_F16, TEST_F32},
+    {"silu", run_silu, TEST_F32, TEST_F32},
+    {"geglu", run_geglu, TEST_F16, TEST_F16},
+    {"div", run_div, TEST_BF16, TEST_BF16},
+    {"scale", run_scale, TEST_F32, TEST_F32},
 };
 enum { ROW_WIDTHS = sizeof row_widths / sizeof *row_widths, ROW_KINDS = sizeof row_kinds / sizeof *row_kinds };
 

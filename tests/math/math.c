@@ -19,6 +19,8 @@ static double exact_gelu_tanh(double x)
     return isinf(x) && x < 0 ? -0.0 : x / (1.0 + exp(-u));
 }
 
+static double exact_gelu_quick(double x) { return isinf(x) && x < 0 ? -0.0 : x / (1.0 + exp(-1.702 * x)); }
+
 /* `limit` is in units of max(ulp of the result, floor, ulp of x * relative). */
 typedef struct {
     const char *name;
@@ -35,6 +37,7 @@ static float scalar_sigmoid(float x) { return sb_sigmoid(x); }
 static float scalar_silu(float x) { return sb_silu(x); }
 static float scalar_gelu(float x) { return sb_gelu(x); }
 static float scalar_gelu_tanh(float x) { return sb_gelu_tanh(x); }
+static float scalar_gelu_quick(float x) { return sb_gelu_quick(x); }
 
 static const function functions[MATH_COUNT] = {
     [MATH_exp] = {"exp", scalar_exp, exp, 1.0, 0, 0},
@@ -48,6 +51,7 @@ static const function functions[MATH_COUNT] = {
     [MATH_gelu] = {"gelu", scalar_gelu, exact_gelu, 1.5, 0, 1.0},
     /* The argument of the exp reaches -87 with a relative error of 1.5 ulp. */
     [MATH_gelu_tanh] = {"gelu_tanh", scalar_gelu_tanh, exact_gelu_tanh, 2.0, 0x1p-142, 1.0},
+    [MATH_gelu_quick] = {"gelu_quick", scalar_gelu_quick, exact_gelu_quick, 2.0, 0x1p-142, 1.0},
 };
 
 static double ulp(double x)

@@ -5,7 +5,7 @@
 #include "base/base.h"
 
 /* X(name): sb_<name> is the scalar function, v_<name> the vector one. */
-#define MATH_FUNCTIONS(X) X(exp) X(tanh) X(erf) X(log) X(sigmoid) X(silu) X(gelu) X(gelu_tanh)
+#define MATH_FUNCTIONS(X) X(exp) X(tanh) X(erf) X(log) X(sigmoid) X(silu) X(gelu) X(gelu_tanh) X(gelu_quick)
 
 typedef enum math_function {
 #define X(name) MATH_##name,

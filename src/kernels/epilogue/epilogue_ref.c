@@ -1,7 +1,7 @@
 /* The order in scalar C: every other row must give these bits. */
 #include "formats/elements.h"
 #include "kernels/epilogue/epilogue.h"
-#include "order/epilogue.h"
+#include "order/activation.h"
 
 void sb_epilogue_ref(const sb_epilogue_args *a)
 {

@@ -5,18 +5,6 @@
 #include "formats/elements_simd.h"
 #include "kernels/epilogue/epilogue.h"
 #include "order/activation_simd.h"
-#include "order/epilogue.h"
-
-SB_INLINE vf v_activation(samebits_activation activation, vf t)
-{
-    switch (activation) {
-    case SAMEBITS_ACTIVATION_RELU: return vf_select(vf_lt(vf_zero(), t), t, vf_select(vf_is_nan(t), t, vf_zero()));
-    case SAMEBITS_ACTIVATION_SILU: return v_silu(t);
-    case SAMEBITS_ACTIVATION_GELU: return v_gelu(t);
-    case SAMEBITS_ACTIVATION_GELU_TANH: return v_gelu_tanh(t);
-    default: return t;
-    }
-}
 
 /* A full vector at i, or the first `count` lanes of one. */
 SB_INLINE vf lanes(samebits_format format, const void *p, int64_t i, int64_t count)
@@ -43,10 +31,17 @@ SB_INLINE void epilogue_of(const sb_epilogue_args *a, samebits_activation activa
 SB_INLINE void epilogue(const sb_epilogue_args *a)
 {
     switch (a->activation) {
-    case SAMEBITS_ACTIVATION_RELU: epilogue_of(a, SAMEBITS_ACTIVATION_RELU); break;
-    case SAMEBITS_ACTIVATION_SILU: epilogue_of(a, SAMEBITS_ACTIVATION_SILU); break;
-    case SAMEBITS_ACTIVATION_GELU: epilogue_of(a, SAMEBITS_ACTIVATION_GELU); break;
-    case SAMEBITS_ACTIVATION_GELU_TANH: epilogue_of(a, SAMEBITS_ACTIVATION_GELU_TANH); break;
+#define CASE(name)                                                                                                     \
+    case SAMEBITS_ACTIVATION_##name: epilogue_of(a, SAMEBITS_ACTIVATION_##name); break;
+        CASE(RELU)
+        CASE(SILU)
+        CASE(GELU)
+        CASE(GELU_TANH)
+        CASE(GELU_QUICK)
+        CASE(SIGMOID)
+        CASE(TANH)
+        CASE(EXP)
+#undef CASE
     default: epilogue_of(a, SAMEBITS_ACTIVATION_NONE); break;
     }
 }
