@@ -44,6 +44,16 @@ static const sbg_op norm_ops[] = {{GGML_OP_RMS_NORM, supports_norm, rms_norm},
 static const sbg_op *const ops[] = {&sbg_mul_mat, &sbg_get_rows, &sbg_attention,
                                     &sbg_softmax, &norm_ops[0],  &norm_ops[1]};
 
+/* The entry of an op; NULL for one that is not taken. */
+static const sbg_op *find(enum ggml_op op)
+{
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (ops[i]->op == op) return ops[i];
+    for (int i = 0; i < sbg_elementwise_count; i++)
+        if (sbg_elementwise[i].op == op) return &sbg_elementwise[i];
+    return NULL;
+}
+
 bool sbg_supports(const struct ggml_tensor *op)
 {
     switch (op->op) {
@@ -54,16 +64,14 @@ bool sbg_supports(const struct ggml_tensor *op)
     case GGML_OP_TRANSPOSE: return true;
     default: break;
     }
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (ops[i]->op == op->op) return ops[i]->supports(op) && !reads_packed(op);
-    return false;
+    const sbg_op *entry = find(op->op);
+    return entry && entry->supports(op) && !reads_packed(op);
 }
 
 samebits_status sbg_compute(sbg_backend *backend, struct ggml_tensor *op)
 {
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (ops[i]->op == op->op) return ops[i]->compute(backend, op);
-    return SAMEBITS_OK; /* views compute nothing */
+    const sbg_op *entry = find(op->op);
+    return entry ? entry->compute(backend, op) : SAMEBITS_OK; /* views compute nothing */
 }
 
 bool sbg_stock_moves(enum ggml_op op)

@@ -116,14 +116,16 @@ typedef struct sbg_backend {
     bool declined;                     /* it was told: not here, and has not asked again */
 } sbg_backend;
 
-/* product.c, attention.c: an op that this backend takes. */
+/* An op that this backend takes. */
 typedef struct sbg_op {
     enum ggml_op op;
     bool (*supports)(const struct ggml_tensor *op);
     samebits_status (*compute)(sbg_backend *backend, struct ggml_tensor *op);
 } sbg_op;
 
-extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax;
+/* product.c, attention.c, elementwise.c */
+extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax, sbg_elementwise[];
+extern const int sbg_elementwise_count;
 
 /* ops.c: all of them. */
 bool sbg_supports(const struct ggml_tensor *op);
