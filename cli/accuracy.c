@@ -93,6 +93,21 @@ static int exact_elements(const problem *p, const float *x, double *out)
     return 1;
 }
 
+static void exact_rope(const problem *p, const float *x, double *out)
+{
+    samebits_rope_params params;
+    rope_params_of(p, &params);
+    const int64_t pairs = (p->k - params.first) / 2;
+    const int halves = params.layout == SAMEBITS_ROPE_HALVES;
+    for (int64_t i = 0; i < params.first; i++) out[i] = (double)x[i];
+    for (int64_t i = 0; i < pairs; i++) {
+        const int64_t a = params.first + (halves ? i : 2 * i), b = a + (halves ? pairs : 1);
+        const double angle = rope_position_of(p) * pow((double)params.base, -(double)i / (double)pairs);
+        out[a] = (double)x[a] * cos(angle) - (double)x[b] * sin(angle);
+        out[b] = (double)x[b] * cos(angle) + (double)x[a] * sin(angle);
+    }
+}
+
 static void exact_row(const problem *p, const float *x, double *out)
 {
     const char *name = p->op->name;
@@ -170,6 +185,8 @@ static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_l
         tensor_row(&out, i, have + i * p.n);
         if (o->flags & OP_HAS_N)
             exact_product(&p, row, exact + i * p.n);
+        else if (o->plain == plain_rope)
+            exact_rope(&p, row, exact + i * p.n);
         else if (!exact_elements(&p, row, exact + i * p.n))
             exact_row(&p, row, exact + i * p.n);
     }
@@ -261,7 +278,10 @@ int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggm
     *lines = cli_alloc((size_t)(op_count + attention_form_count) * sizeof **lines);
     for (int i = 0; i < op_count; i++) {
         /* matmul_quantized has the bits of linear_prepared, and so its errors. */
-        if ((only && strcmp(only, ops[i].name)) || (!only && !strcmp(ops[i].name, "matmul_quantized"))) continue;
+        /* YaRN's own angles are a definition, not an approximation. */
+        if (ops[i].flags & OP_YARN || (only && strcmp(only, ops[i].name)) ||
+            (!only && !strcmp(ops[i].name, "matmul_quantized")))
+            continue;
         progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);
         measure_op(&ops[i], stocks, stock_count, ggml, &(*lines)[count++]);
     }

@@ -166,8 +166,8 @@ void bench_attention(bench *b)
 
 void bench_rows(bench *b)
 {
-    static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm",
-                                        "silu",    "gelu",        "swiglu",   "add"};
+    static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm", "silu",
+                                        "gelu",    "swiglu",      "add",      "rope"};
     for (size_t i = 0; i < CLI_COUNT(names); i++) {
         const op *o = find(names[i], "f32", SAMEBITS_ORDER_PORTABLE_1);
         const int64_t rows = b->quick ? 64 : 512, n = 4096;

@@ -34,6 +34,7 @@ static const fault faults[] = {
     {FAULT_FLUSH, "linear", "f32", PORTABLE, CHECK_HOST, "subnormals flushed as the host says"},
     {FAULT_LIBM, "softmax", "f32", PORTABLE, CHECK_SPEC, "exp of the C library"},
     {FAULT_LIBM, "silu", "f32", PORTABLE, CHECK_SPEC, "exp of the C library"},
+    {FAULT_LIBM, "rope", "f32", PORTABLE, CHECK_SPEC, "cos of the C library"},
     {FAULT_ROUNDED, "attention", "f32*f16", PORTABLE, CHECK_LAYOUT, "sums over keys rounded to f32"},
     {FAULT_SPLIT, "attention", "f32", PORTABLE, CHECK_THREADS, "keys split over the threads"},
     {FAULT_HIDDEN, "attention", "f32*f16", PORTABLE, CHECK_CONTENT, "a hidden key times zero"},

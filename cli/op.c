@@ -102,6 +102,17 @@ static samebits_status run_scale(const problem *p, samebits_context *context, co
     return samebits_scale(context, x, SCALE_FACTOR, SCALE_BIAS, out);
 }
 
+static samebits_status run_rope(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    int32_t at = rope_position_of(p);
+    int64_t shape = x->shape[x->ndim - 2], stride = 0;
+    const DLTensor position = {
+        .data = &at, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLInt, 32, 1}, .shape = &shape, .strides = &stride};
+    samebits_rope_params params;
+    rope_params_of(p, &params);
+    return samebits_rope(context, x, &position, &params, out);
+}
+
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
 #define INT8     SAMEBITS_ORDER_INT8_1
 #define FLOATS(name, form, type, out, flags, activation, run)                                                          \
@@ -200,8 +211,28 @@ const op ops[] = {
     ELEMENTS_ALL("mul", OP_COLUMNS, NONE, run_mul, plain_mul),
     ELEMENTS_ALL("div", OP_COLUMNS, NONE, run_div, plain_div),
     ELEMENTS_ALL("scale", 0, NONE, run_scale, plain_scale),
+    ROWS("rope", "f32", F32, 0, run_rope, plain_rope),
+    ROWS("rope", "f16", F16, 0, run_rope, plain_rope),
+    ROWS("rope", "bf16", BF16, 0, run_rope, plain_rope),
+    ROWS("rope", "f32+interleaved", F32, OP_PAIRS, run_rope, plain_rope),
+    ROWS("rope", "f32+yarn", F32, OP_YARN, run_rope, plain_rope),
 };
 const int op_count = CLI_COUNT(ops);
+
+/* The rows of a problem are not to differ in anything but x, so that all have one position. */
+int32_t rope_position_of(const problem *p) { return (int32_t)(7 + 131 * p->k); }
+
+void rope_params_of(const problem *p, samebits_rope_params *params)
+{
+    samebits_rope_params_default(params);
+    params->first = p->k % 2;
+    params->layout = p->op->flags & OP_PAIRS ? SAMEBITS_ROPE_INTERLEAVED : SAMEBITS_ROPE_HALVES;
+    if (!(p->op->flags & OP_YARN)) return;
+    params->base = 500000.0f;
+    params->scale = 0.25f;
+    params->extrapolation = 1.0f;
+    params->original_context = 4096;
+}
 
 int op_present(const op *o)
 {

@@ -22,7 +22,9 @@ typedef enum op_flags {
     OP_HAS_N = 1,    /* N is free; otherwise out has x's columns */
     OP_PREPARED = 2, /* weights go through samebits_weights_prepare */
     OP_EPILOGUE = 4, /* with alpha, beta, c, bias and an activation */
-    OP_COLUMNS = 8   /* w and bias are f32, one number a column: (K) */
+    OP_COLUMNS = 8,  /* w and bias are f32, one number a column: (K) */
+    OP_PAIRS = 16,   /* rope: interleaved */
+    OP_YARN = 32     /* rope: YaRN */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

@@ -47,6 +47,11 @@ void plain_softmax(const plain_call *call);
 void plain_log_softmax(const plain_call *call);
 #define NORM_EPS 1e-5f
 
+void plain_rope(const plain_call *call);
+/* The position of all rows of a problem, and the parameters. */
+int32_t rope_position_of(const problem *p);
+void rope_params_of(const problem *p, samebits_rope_params *params);
+
 /* Ops element by element; the second operand is problem.w, one number a column. */
 void plain_activate(const plain_call *call);
 void plain_gated(const plain_call *call);

@@ -8,6 +8,7 @@
 #include <samebits/elementwise.h>
 #include <samebits/matmul.h>
 #include <samebits/norm.h>
+#include <samebits/rope.h>
 #include <samebits/softmax.h>
 #include <samebits/status.h>
 #include <samebits/version.h>

@@ -18,18 +18,6 @@ static void slopes_of(float max_bias, int64_t heads, float *slopes)
     }
 }
 
-static void vector_of(const float *data, int64_t count, sbg_view *view)
-{
-    view->tensor = (DLTensor){.data = (void *)data,
-                              .device = {kDLCPU, 0},
-                              .ndim = 1,
-                              .dtype = {kDLFloat, 32, 1},
-                              .shape = view->shape,
-                              .strides = view->stride};
-    view->shape[0] = count;
-    view->stride[0] = 1;
-}
-
 /* What the two ops share: mask, ALiBi slopes and sinks as samebits takes them; NULL where an op has none. */
 typedef struct {
     sbg_view mask_view, slope_view, sink_view;
@@ -48,11 +36,11 @@ static void open_extras(const struct ggml_tensor *mask, const struct ggml_tensor
     }
     if (mask && max_bias > 0) {
         slopes_of(max_bias, heads, e->factors);
-        vector_of(e->factors, heads, &e->slope_view);
+        sbg_vector_of(e->factors, heads, &e->slope_view);
         e->slopes = &e->slope_view.tensor;
     }
     if (sinks) {
-        vector_of(sinks->data, sinks->ne[0], &e->sink_view);
+        sbg_vector_of(sinks->data, sinks->ne[0], &e->sink_view);
         e->sinks = &e->sink_view.tensor;
     }
 }

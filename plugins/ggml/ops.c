@@ -41,8 +41,8 @@ static samebits_status layer_norm(sbg_backend *backend, struct ggml_tensor *op)
 static const sbg_op norm_ops[] = {{GGML_OP_RMS_NORM, supports_norm, rms_norm},
                                   {GGML_OP_NORM, supports_norm, layer_norm}};
 
-static const sbg_op *const ops[] = {&sbg_mul_mat, &sbg_get_rows, &sbg_attention,
-                                    &sbg_softmax, &norm_ops[0],  &norm_ops[1]};
+static const sbg_op *const ops[] = {&sbg_mul_mat, &sbg_get_rows, &sbg_attention, &sbg_softmax,
+                                    &sbg_rope,    &norm_ops[0],  &norm_ops[1]};
 
 /* The entry of an op; NULL for one that is not taken. */
 static const sbg_op *find(enum ggml_op op)

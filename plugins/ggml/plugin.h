@@ -96,6 +96,8 @@ bool sbg_is_float(enum ggml_type type);
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
 /* Rows of a tensor's first matrix as samebits_weights_prepare wants them, read from `data`. */
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);
+/* `count` contiguous numbers. */
+void sbg_vector_of(const float *data, int64_t count, sbg_view *view);
 
 /* Swaps two dims of a view. */
 void sbg_swap_dims(sbg_view *view, int a, int b);
@@ -123,8 +125,8 @@ typedef struct sbg_op {
     samebits_status (*compute)(sbg_backend *backend, struct ggml_tensor *op);
 } sbg_op;
 
-/* product.c, attention.c, elementwise.c */
-extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax, sbg_elementwise[];
+/* product.c, attention.c, rope.c, elementwise.c */
+extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax, sbg_rope, sbg_elementwise[];
 extern const int sbg_elementwise_count;
 
 /* ops.c: all of them. */

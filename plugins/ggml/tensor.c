@@ -71,6 +71,13 @@ void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *v
     view->stride[1] = is_float ? (int64_t)tensor->nb[0] / size : 1;
 }
 
+void sbg_vector_of(const float *data, int64_t count, sbg_view *view)
+{
+    start(view, data, 1, dtype_of(GGML_TYPE_F32));
+    view->shape[0] = count;
+    view->stride[0] = 1;
+}
+
 void sbg_swap_dims(sbg_view *view, int a, int b)
 {
     const int64_t shape = view->shape[a], stride = view->stride[a];

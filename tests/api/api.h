@@ -48,6 +48,7 @@ int api_context_tests(void);
 int api_matmul_tests(void);
 int api_rows_tests(void);
 int api_elementwise_tests(void);
+int api_rope_tests(void);
 int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);

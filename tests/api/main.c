@@ -22,9 +22,16 @@ static const struct {
     const char *name;
     int (*run)(void);
 } groups[] = {
-    {"context", api_context_tests},         {"matmul", api_matmul_tests},           {"rows", api_rows_tests},
-    {"attention", api_attention_tests},     {"weights", api_weights_tests},         {"quantized", api_quantized_tests},
-    {"dequantised", api_dequantised_tests}, {"elementwise", api_elementwise_tests},
+    {"context", api_context_tests},
+    {"matmul", api_matmul_tests},
+    {"rows", api_rows_tests},
+    {"attention", api_attention_tests},
+    {"weights", api_weights_tests},
+    {"quantized", api_quantized_tests},
+    {"dequantised", api_dequantised_tests},
+    {"elementwise", api_elementwise_tests},
+    {"rope", api_rope_tests},
+    {"rope", api_rope_tests},
 };
 
 int main(int argc, char **argv)

@@ -118,6 +118,7 @@ int main(int argc, char **argv)
     check_softmax();
     check_epilogue();
     check_elementwise();
+    check_rope();
     check_attention();
     check_attention_op();
     printf("%ld passed, %ld failed\n", passed, failed);

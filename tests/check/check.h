@@ -41,6 +41,7 @@ void check_norm(void);
 void check_softmax(void);
 void check_epilogue(void);
 void check_elementwise(void);
+void check_rope(void);
 void check_attention(void);
 void check_attention_op(void);
 

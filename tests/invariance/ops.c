@@ -79,6 +79,20 @@ static samebits_status run_scale(const row_op *op, samebits_context *c, DLTensor
     return samebits_scale(c, x, 1.7f, -0.3f, out);
 }
 
+/* All rows have one position, so that each is a function of x's row. */
+static samebits_status run_rope(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    int32_t at = 4321;
+    int64_t shape = x->shape[0], stride = 0;
+    const DLTensor position = {
+        .data = &at, .device = {kDLCPU, 0}, .ndim = 1, .dtype = {kDLInt, 32, 1}, .shape = &shape, .strides = &stride};
+    samebits_rope_params p;
+    samebits_rope_params_default(&p);
+    p.first = op->width_in % 2;
+    p.layout = op->in == TEST_F32 ? SAMEBITS_ROPE_HALVES : SAMEBITS_ROPE_INTERLEAVED;
+    return samebits_rope(c, x, &position, &p, out);
+}
+
 /* Weights (N, K) or, as a transposed view of the same memory, (K, N). */
 static DLTensor *weights_of(test_dtype dtype, int transposed)
 {
@@ -222,6 +236,8 @@ static const struct {
     {"layer_norm", run_layer_norm, TEST_F16, TEST_F32},
     {"silu", run_silu, TEST_F32, TEST_F32},
     {"geglu", run_geglu, TEST_F16, TEST_F16},
+    {"rope", run_rope, TEST_F32, TEST_F32},
+    {"rope", run_rope, TEST_F16, TEST_F16},
     {"div", run_div, TEST_BF16, TEST_BF16},
     {"scale", run_scale, TEST_F32, TEST_F32},
 };

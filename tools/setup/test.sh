@@ -153,7 +153,7 @@ test_plugin() {
     step "samebits verify --formats" "$RELEASE/bin/samebits" verify --formats --ggml "$LLAMA_BIN" || true
     step "ggml's test-backend-ops, int8-1" backend_ops int8-1 MUL_MAT,SOFT_MAX,RMS_NORM,NORM,GET_ROWS || true
     step "ggml's test-backend-ops, elements" backend_ops int8-1 \
-        ADD,SUB,MUL,DIV,SCALE,SILU,GELU,GELU_ERF,GELU_QUICK,RELU,TANH,SIGMOID,EXP,SWIGLU,GEGLU,GEGLU_ERF,GEGLU_QUICK,REGLU ||
+        ADD,SUB,MUL,DIV,SCALE,SILU,GELU,GELU_ERF,GELU_QUICK,RELU,TANH,SIGMOID,EXP,SWIGLU,GEGLU,GEGLU_ERF,GEGLU_QUICK,REGLU,ROPE ||
         true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 MUL_MAT || true
     step "ggml's test-backend-ops, attention" backend_ops int8-1 FLASH_ATTN_EXT \

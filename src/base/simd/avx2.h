@@ -50,6 +50,8 @@ SB_INLINE vf vi_as_f(vi a) { return _mm256_castsi256_ps(a); }
 SB_INLINE vi vf_round_i(vf a) { return _mm256_cvtps_epi32(a); }
 /* Round to nearest even, as a float. */
 SB_INLINE vf vf_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+/* Lanes 2i and 2i + 1 change places. */
+SB_INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xB1); }
 
 SB_INLINE vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 SB_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }

@@ -46,6 +46,7 @@ SB_INLINE vi vf_bits(vf a) { return _mm512_castps_si512(a); }
 SB_INLINE vf vi_as_f(vi a) { return _mm512_castsi512_ps(a); }
 SB_INLINE vi vf_round_i(vf a) { return _mm512_cvtps_epi32(a); }
 SB_INLINE vf vf_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+SB_INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xB1); }
 
 SB_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 SB_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }

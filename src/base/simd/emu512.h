@@ -49,6 +49,12 @@ SB_INLINE vf vf_fma(vf a, vf b, vf c)
     return r.f;
 }
 SB_INLINE vf vf_fms(vf a, vf b, vf c) { return vf_fma(a, b, -c); }
+SB_INLINE vf vf_swap_pairs(vf a)
+{
+    v_halves x = {.f = a}, r;
+    for (int h = 0; h < 2; h++) r.hf[h] = _mm256_permute_ps(x.hf[h], 0xB1);
+    return r.f;
+}
 SB_INLINE vf vf_load_f16(const uint16_t *p)
 {
     v_halves r;
