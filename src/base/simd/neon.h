@@ -91,6 +91,7 @@ SB_INLINE vi vf_bits(vf a) { return V_1(vi, vreinterpretq_s32_f32, a); }
 SB_INLINE vf vi_as_f(vi a) { return V_1(vf, vreinterpretq_f32_s32, a); }
 SB_INLINE vi vf_round_i(vf a) { return V_1(vi, vcvtnq_s32_f32, a); }
 SB_INLINE vf vf_round(vf a) { return V_1(vf, vrndnq_f32, a); }
+SB_INLINE vf vf_swap_pairs(vf a) { return V_1(vf, vrev64q_f32, a); }
 SB_INLINE vi vi_load_i8(const void *p)
 {
     const int16x8_t h = vmovl_s8(vld1_s8(p));
