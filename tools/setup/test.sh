@@ -159,6 +159,10 @@ test_plugin() {
     step "ggml's test-backend-ops, attention" backend_ops int8-1 FLASH_ATTN_EXT \
         'hsk=(64|128|256|576).*kv=(113|512),nb=(1|32),.*type_K=(f16|q8_0)' || true
     step "checkpoint" need_model || return 0
+    if step "build: samebits-llama" build_samebits_llama; then
+        step "a model's logits at every CPU level" "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" \
+            "$MODEL" || true
+    fi
     step "demo --short" "$ROOT/dev" demo --short || true
 }
 

@@ -5,6 +5,14 @@
 #include <math.h>
 #include <string.h>
 
+uint64_t hash_row(const float *row, int count)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    const unsigned char *bytes = (const unsigned char *)row;
+    for (size_t i = 0; i < (size_t)count * sizeof *row; i++) hash = (hash ^ bytes[i]) * 0x100000001B3u;
+    return hash;
+}
+
 int row_argmax(const float *row, int count)
 {
     int best = 0;

@@ -2,6 +2,7 @@
 #define SAMEBITS_LLAMA_COMPARE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct difference {
     long long compared, moved; /* values; a value moved if its bit pattern did */
@@ -11,6 +12,9 @@ struct difference {
 
 /* Adds the difference of two rows to `sum`. */
 void compare_rows(const float *base, const float *other, int count, struct difference *sum);
+
+/* FNV-1a, 64 bits, over the bytes: the same on two machines when the logits have the same bits. */
+uint64_t hash_row(const float *row, int count);
 
 int row_argmax(const float *row, int count);
 

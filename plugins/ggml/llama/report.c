@@ -11,7 +11,7 @@ static void format_cell(char *text, size_t size, const struct outcome *outcome)
 {
     const struct difference *difference = &outcome->difference;
     switch (outcome->status) {
-    case OUTCOME_BASE: snprintf(text, size, "base"); break;
+    case OUTCOME_BASE: snprintf(text, size, "base, hash %s", outcome->hash); break;
     case OUTCOME_SKIPPED: snprintf(text, size, "skipped"); break;
     case OUTCOME_FAILED: snprintf(text, size, "FAILED"); break;
     case OUTCOME_COMPARED:
@@ -112,6 +112,7 @@ static cJSON *outcome_json(const struct outcome *outcome)
         cJSON_AddNumberToObject(object, "texts_moved", outcome->texts_moved);
     }
     cJSON_AddNumberToObject(object, "seconds", outcome->seconds);
+    if (outcome->hash[0]) cJSON_AddStringToObject(object, "hash", outcome->hash);
     if (outcome->note[0]) cJSON_AddStringToObject(object, "note", outcome->note);
     return object;
 }

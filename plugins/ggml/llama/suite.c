@@ -11,6 +11,7 @@
 #include "text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
 #include <math.h>
@@ -45,6 +46,7 @@ static void send_outcome(int scenario, const struct outcome *outcome)
     cJSON_AddNumberToObject(message, "texts", outcome->texts);
     cJSON_AddNumberToObject(message, "texts_moved", outcome->texts_moved);
     cJSON_AddNumberToObject(message, "seconds", outcome->seconds);
+    cJSON_AddStringToObject(message, "hash", outcome->hash);
     cJSON_AddStringToObject(message, "note", outcome->note);
     child_send(message);
 }
@@ -69,6 +71,7 @@ static void send_engine(const struct engine *engine)
 static void judge(struct worker *worker, const struct scenario *scenario, struct outcome *outcome)
 {
     float **base = &worker->bases[scenario->group];
+    snprintf(outcome->hash, sizeof outcome->hash, "%016" PRIx64, hash_row(worker->logits, worker->engine.n_vocab));
     if (!scenario->base && *base) {
         outcome->status = OUTCOME_COMPARED;
         compare_rows(*base, worker->logits, worker->engine.n_vocab, &outcome->difference);
@@ -198,6 +201,7 @@ static void take_outcome(struct suite_engine *engine, const cJSON *message, int 
     outcome->texts = (int)json_number(message, "texts", 0);
     outcome->texts_moved = (int)json_number(message, "texts_moved", 0);
     outcome->seconds = json_number(message, "seconds", 0);
+    snprintf(outcome->hash, sizeof outcome->hash, "%s", json_string(message, "hash", ""));
     snprintf(outcome->note, sizeof outcome->note, "%s", json_string(message, "note", ""));
     engine->compared += outcome->status == OUTCOME_COMPARED;
     engine->failed += outcome->status == OUTCOME_FAILED;
