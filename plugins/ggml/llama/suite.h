@@ -14,7 +14,7 @@ struct outcome {
     struct difference difference;
     int texts, texts_moved; /* of speculative decoding */
     double seconds;
-    char hash[20]; /* of the logits, when they were played */
+    char hash[20];  /* of the logits, when they were played */
     char note[192]; /* why it was skipped or failed; what was drafted */
 };
 
