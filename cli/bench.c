@@ -78,12 +78,13 @@ static const struct argp_option option_list[] = {
     {0}};
 
 static const char documentation[] =
-    "Times our kernels beside stock libraries, in turn, and prints medians. OP is matmul, quantized, attention or "
-    "rows; all of them by default."
+    "Times our kernels beside stock libraries, in turn, and prints medians. OP is matmul, quantized, attention, "
+    "rows or modes; all of them by default."
     "\v"
     "Columns: 'ratio' is the best peer's time by ours; 'of read' is the speed at which weights or keys are read, by "
     "the measured read bandwidth over as many bytes; 'of peak' the share of the measured peak of f32 fma; 'to M=1' "
-    "the cost against one row.\n\n"
+    "the cost against one row. The lines of modes show what a mode without a limit costs, and what a limit of "
+    "SAMEBITS_LIMIT rows (default 8) above which stock computes would bring.\n\n"
     "Examples:\n"
     "  samebits bench --quick\n"
     "  samebits bench quantized --ggml /opt/llama.cpp/bin --threads 2\n"
@@ -92,7 +93,7 @@ static const char documentation[] =
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    static const char *const names[] = {"matmul", "quantized", "attention", "rows"};
+    static const char *const names[] = {"matmul", "quantized", "attention", "rows", "modes"};
     options *o = state->input;
     int known = 0;
     switch (key) {
@@ -107,7 +108,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case ARGP_KEY_ARG:
         for (size_t i = 0; i < CLI_COUNT(names); i++) known |= !strcmp(arg, names[i]);
-        if (!known || o->b.only) argp_error(state, "OP is one of matmul, quantized, attention, rows, not '%s'", arg);
+        if (!known || o->b.only)
+            argp_error(state, "OP is one of matmul, quantized, attention, rows, modes, not '%s'", arg);
         o->b.only = arg;
         break;
     default: return ARGP_ERR_UNKNOWN;
@@ -210,7 +212,8 @@ int command_bench(int argc, char **argv)
     } parts[] = {{"matmul", bench_products},
                  {"quantized", bench_quantized},
                  {"attention", bench_attention},
-                 {"rows", bench_rows}};
+                 {"rows", bench_rows},
+                 {"modes", bench_modes}};
     options o = {.b = {.threads = 1}};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     o.b.stock_count = stock_open(o.stock, &o.b.stocks);

@@ -53,6 +53,7 @@ void bench_products(bench *b);
 void bench_quantized(bench *b);
 void bench_attention(bench *b);
 void bench_rows(bench *b);
+void bench_modes(bench *b);
 /* Adds a line; the caller fills in the rest and calls bench_time. */
 bench_line *bench_add(bench *b, const char *op, const char *form, samebits_order order, char *shape);
 void bench_join(bench_line *line, const char *name, void (*run)(void *), void *arg);

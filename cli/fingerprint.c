@@ -149,6 +149,17 @@ static int check(line *lines, int count, char *text, const char *name)
     return moved;
 }
 
+int fingerprint_moved(samebits_cpu cpu, int *count)
+{
+    line *lines = cli_alloc((size_t)(op_count + attention_form_count) * sizeof *lines);
+    char *golden = cli_text("%s", fingerprint_golden);
+    *count = compute(cpu, lines);
+    const int moved = check(lines, *count, golden, "the golden file");
+    free(golden);
+    free(lines);
+    return moved;
+}
+
 typedef struct options {
     samebits_cpu cpu;
     int check, json;

@@ -9,6 +9,10 @@
 /* The committed tests/golden/fingerprint.txt, compiled in. */
 extern const char fingerprint_golden[];
 
+/* How many fingerprints at a level differ from the golden ones, with a line on stderr for each; *count gets how many
+ * there are. */
+int fingerprint_moved(samebits_cpu cpu, int *count);
+
 /* Adds the bits of all elements, in row-major order. */
 void fingerprint_add(uint64_t *hash, const tensor *t);
 

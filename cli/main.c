@@ -1,5 +1,6 @@
 /* The samebits command: finds the subcommand and hands over. */
 #include <argp.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,26 @@ static void usage(FILE *out)
           out);
 }
 
+/* SAMEBITS_LIMIT is the process's limit (samebits/mode.h); the library itself reads no environment. */
+static void read_limit(void)
+{
+    const char *value = getenv("SAMEBITS_LIMIT");
+    char *end;
+    if (!value) return;
+    errno = 0;
+    const long long rows = strtoll(value, &end, 10);
+    if (!strcmp(value, "unlimited"))
+        cli_check(samebits_limit_set(SAMEBITS_UNLIMITED), "SAMEBITS_LIMIT");
+    else if (!*value || *end || errno || rows < 0)
+        cli_die("SAMEBITS_LIMIT is \"%s\", want a number of rows, 0 for off, or unlimited", value);
+    else
+        cli_check(samebits_limit_set(rows), "SAMEBITS_LIMIT");
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = CLI_ERROR;
+    read_limit();
     if (argc < 2) {
         usage(stderr);
         return CLI_ERROR;

@@ -10,7 +10,9 @@
 
 #include "accuracy.h"
 #include "attention.h"
+#include "fingerprint.h"
 #include "formats.h"
+#include "fuzz.h"
 #include "stock.h"
 #include "table.h"
 
@@ -35,6 +37,11 @@ static void run_plain(const engine *e, const problem *p, setting how, const tens
 }
 
 engine engine_plain(fault_id fault) { return (engine){run_plain, fault, 1}; }
+
+int verify_wants(const verify *v, const char *op, const char *form)
+{
+    return (!v->only || !strcmp(v->only, op)) && (!v->form || !strcmp(v->form, form));
+}
 
 int64_t result_cases(const result *r)
 {
@@ -89,14 +96,18 @@ void expect(result *r, check kind, int holds, const char *format, ...)
 typedef struct options {
     verify v;
     const char *stock, *ggml;
-    int self_test, accuracy, formats;
+    int self_test, accuracy, formats, all;
+    int64_t fuzz; /* cases an op; 0: none */
 } options;
 
 enum {
     KEY_SEED = 256,
     KEY_FULL,
     KEY_QUICK,
+    KEY_ALL,
+    KEY_FUZZ,
     KEY_OP,
+    KEY_FORM,
     KEY_CPU,
     KEY_STOCK,
     KEY_SELF_TEST,
@@ -109,8 +120,11 @@ enum {
 static const struct argp_option option_list[] = {
     {"quick", KEY_QUICK, 0, 0, "Small shapes, about a minute (default)", 0},
     {"full", KEY_FULL, 0, 0, "The whole sweep, all thread counts", 0},
+    {"all", KEY_ALL, 0, 0, "--full, --self-test, and the fingerprints at every level", 0},
+    {"fuzz", KEY_FUZZ, "N", 0, "Only N random calls of every op, against the order in plain C", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of the inputs and needles (default: the time; it is printed)", 0},
     {"op", KEY_OP, "NAME", 0, "Only this op, such as matmul", 0},
+    {"form", KEY_FORM, "FORM", 0, "Only this form, such as f32 or q4_k", 0},
     {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2, avx512 or neon", 0},
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to try beside ours; several with ':'", 0},
     {"self-test", KEY_SELF_TEST, 0, 0, "Plant faults and see that each is caught", 0},
@@ -131,6 +145,7 @@ static const char documentation[] =
     "  samebits verify\n"
     "  samebits verify --full --op matmul\n"
     "  samebits verify --self-test\n"
+    "  samebits verify --fuzz 100000 --op softmax --seed 1\n"
     "  samebits verify --accuracy --ggml /opt/llama.cpp/bin\n"
     "  samebits verify --formats --ggml /opt/llama.cpp/bin\n"
     "  samebits verify --stock /usr/lib/x86_64-linux-gnu/libmkl_rt.so --json\n\n"
@@ -147,7 +162,13 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case KEY_FULL: o->v.full = 1; break;
     case KEY_QUICK: o->v.full = 0; break;
+    case KEY_ALL: o->all = o->v.full = o->self_test = 1; break;
+    case KEY_FUZZ:
+        o->fuzz = strtoll(arg, &end, 10);
+        if (!*arg || *end || o->fuzz < 1) argp_error(state, "--fuzz wants a number of cases, not '%s'", arg);
+        break;
     case KEY_OP: o->v.only = arg; break;
+    case KEY_FORM: o->v.form = arg; break;
     case KEY_CPU: {
         const int cpu = cli_cpu_of(arg);
         if (cpu < SAMEBITS_CPU_SCALAR) argp_error(state, "--cpu wants scalar, avx2, avx512 or neon, not '%s'", arg);
@@ -177,6 +198,7 @@ typedef struct report {
     control *controls;
     int control_count, libraries;
     int planted, caught;
+    int fingerprints, moved; /* with --all: over all levels */
     int64_t cases, differing;
 } report;
 
@@ -194,17 +216,27 @@ static void check_name(const char *only)
     cli_die("there is no op '%s'; there are %s, attention", only, names);
 }
 
+static void check_form(const verify *v)
+{
+    for (int i = 0; i < op_count; i++)
+        if (verify_wants(v, ops[i].name, ops[i].form)) return;
+    for (int i = 0; i < attention_form_count; i++)
+        if (verify_wants(v, "attention", attention_forms[i].form)) return;
+    cli_die("there is no form '%s' of %s; samebits info lists them", v->form, v->only ? v->only : "any op");
+}
+
 static void run_ops(report *rep)
 {
     const verify *v = &rep->o->v;
     rep->results = cli_alloc((size_t)(op_count + attention_form_count) * sizeof *rep->results);
     for (int i = 0; i < op_count; i++) {
-        if ((v->only && strcmp(v->only, ops[i].name)) || !op_present(&ops[i])) continue;
+        if (!verify_wants(v, ops[i].name, ops[i].form) || !op_present(&ops[i])) continue;
         result *r = &rep->results[rep->result_count++];
         *r = (result){.op = ops[i].name, .form = ops[i].form, .order = ops[i].order};
         verify_rows(v, &ops[i], r);
     }
-    for (int i = 0; i < attention_form_count && (!v->only || !strcmp(v->only, "attention")); i++) {
+    for (int i = 0; i < attention_form_count; i++) {
+        if (!verify_wants(v, "attention", attention_forms[i].form)) continue;
         result *r = &rep->results[rep->result_count++];
         *r = (result){.op = "attention", .form = attention_forms[i].form, .order = SAMEBITS_ORDER_PORTABLE_1};
         verify_attention(v, i, r);
@@ -260,8 +292,30 @@ static void print_human(const report *rep)
     print_results(rep);
     print_controls(rep);
     if (rep->o->self_test) printf("\nself-test: %d faults planted, %d caught\n", rep->planted, rep->caught);
+    if (rep->o->all) printf("\nfingerprints: %d of %d moved\n", rep->moved, rep->fingerprints);
     printf("\n%lld cases, %lld values differ (seed %" PRIu64 ")\n", (long long)rep->cases, (long long)rep->differing,
            rep->o->v.seed);
+}
+
+/* What all objects say of the run. */
+static void add_run(cJSON *root, const options *o)
+{
+    char seed[24]; /* a string: seeds have 64 bits, JSON numbers 53 */
+    snprintf(seed, sizeof seed, "%" PRIu64, o->v.seed);
+    cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
+    cJSON_AddStringToObject(root, "version", samebits_version());
+    cJSON_AddStringToObject(root, "seed", seed);
+    cJSON *list = cJSON_AddArrayToObject(root, "levels");
+    for (int i = 0; i < o->v.level_count; i++)
+        cJSON_AddItemToArray(list, cJSON_CreateString(samebits_cpu_name(o->v.levels[i])));
+}
+
+static void print_object(cJSON *root)
+{
+    char *text = cJSON_Print(root);
+    puts(text);
+    free(text);
+    cJSON_Delete(root);
 }
 
 static void print_json(const report *rep)
@@ -281,9 +335,6 @@ static void print_json(const report *rep)
         if (r->first) cJSON_AddStringToObject(one, "first", r->first);
         cJSON_AddItemToArray(list, one);
     }
-    list = cJSON_AddArrayToObject(root, "levels");
-    for (int i = 0; i < rep->o->v.level_count; i++)
-        cJSON_AddItemToArray(list, cJSON_CreateString(samebits_cpu_name(rep->o->v.levels[i])));
     list = cJSON_AddArrayToObject(root, "controls");
     for (int i = 0; i < rep->control_count; i++) {
         const control *c = &rep->controls[i];
@@ -300,18 +351,15 @@ static void print_json(const report *rep)
         cJSON_AddNumberToObject(faults, "planted", rep->planted);
         cJSON_AddNumberToObject(faults, "caught", rep->caught);
     }
-    cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
-    cJSON_AddStringToObject(root, "version", samebits_version());
-    /* A string: seeds have 64 bits, JSON numbers 53. */
-    char seed[24];
-    snprintf(seed, sizeof seed, "%" PRIu64, rep->o->v.seed);
-    cJSON_AddStringToObject(root, "seed", seed);
+    if (rep->o->all) {
+        cJSON *fingerprints = cJSON_AddObjectToObject(root, "fingerprints");
+        cJSON_AddNumberToObject(fingerprints, "compared", rep->fingerprints);
+        cJSON_AddNumberToObject(fingerprints, "moved", rep->moved);
+    }
+    add_run(root, rep->o);
     cJSON_AddNumberToObject(root, "cases", (double)rep->cases);
     cJSON_AddNumberToObject(root, "differing", (double)rep->differing);
-    char *text = cJSON_Print(root);
-    puts(text);
-    free(text);
-    cJSON_Delete(root);
+    print_object(root);
 }
 
 static int measure_accuracy(const options *o)
@@ -324,15 +372,41 @@ static int measure_accuracy(const options *o)
         cJSON *root = cJSON_CreateObject();
         cJSON_AddNumberToObject(root, "schema", CLI_JSON_SCHEMA);
         accuracy_json(lines, count, root);
-        char *text = cJSON_Print(root);
-        puts(text);
-        free(text);
-        cJSON_Delete(root);
+        print_object(root);
     } else {
         accuracy_print(lines, count);
     }
     free(lines);
     return CLI_HOLDS;
+}
+
+/* --fuzz: exit code. */
+static int fuzz(const options *o)
+{
+    fuzz_result *results;
+    int64_t cases = 0, differing = 0;
+    const int64_t control = fuzz_control(&o->v);
+    const int count = fuzz_run(&o->v, o->fuzz, &results);
+    for (int i = 0; i < count; i++) {
+        cases += results[i].cases;
+        differing += result_differing(&results[i].r);
+    }
+    if (o->v.json) {
+        cJSON *root = cJSON_CreateObject();
+        fuzz_json(results, count, root);
+        add_run(root, o);
+        cJSON_AddNumberToObject(root, "control", (double)control);
+        cJSON_AddNumberToObject(root, "cases", (double)cases);
+        cJSON_AddNumberToObject(root, "differing", (double)differing);
+        print_object(root);
+    } else {
+        fuzz_print(results, count);
+        printf("\n%lld cases, %lld values differ (seed %" PRIu64 "); a planted fault was seen in %lld of 500 cases\n",
+               (long long)cases, (long long)differing, o->v.seed, (long long)control);
+    }
+    if (!control) cli_warn("the planted fault was not seen: the check cannot fail here");
+    free(results);
+    return differing || !control ? CLI_MOVED : CLI_HOLDS;
 }
 
 int command_verify(int argc, char **argv)
@@ -342,22 +416,28 @@ int command_verify(int argc, char **argv)
     o.v.level_count = cli_levels(o.v.levels);
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     if (o.v.only) check_name(o.v.only);
+    check_form(&o.v);
     if (o.accuracy) return measure_accuracy(&o);
     if (o.formats) {
         if (!o.ggml) cli_die("--formats wants --ggml FOLDER, with libggml-base.so and libggml-cpu*.so");
         return formats_verify(ggml_open(o.ggml), o.v.json);
     }
+    if (o.fuzz) return fuzz(&o);
     stock *stocks;
     report rep = {.o = &o, .libraries = stock_open(o.stock, &stocks)};
     if (!o.v.json) printf("samebits %s, seed %" PRIu64 "\n", samebits_version(), o.v.seed);
     if (o.self_test) rep.planted = verify_faults(&o.v, &rep.caught);
     run_ops(&rep);
     rep.control_count = verify_controls(&o.v, stocks, rep.libraries, &rep.controls);
+    for (int i = 0, count; o.all && i < o.v.level_count; i++) {
+        rep.moved += fingerprint_moved(o.v.levels[i], &count);
+        rep.fingerprints += count;
+    }
     if (o.v.json)
         print_json(&rep);
     else
         print_human(&rep);
     const control *naive = &rep.controls[rep.control_count - 1];
     if (!naive->differing) cli_warn("the built-in control did not move: the check cannot fail here");
-    return rep.differing || rep.caught < rep.planted || !naive->differing ? CLI_MOVED : CLI_HOLDS;
+    return rep.differing || rep.moved || rep.caught < rep.planted || !naive->differing ? CLI_MOVED : CLI_HOLDS;
 }

@@ -46,12 +46,16 @@ typedef struct verify {
     uint64_t seed;
     int full;
     const char *only; /* name of one op, or NULL */
+    const char *form; /* one form of it, or NULL */
     samebits_cpu levels[4];
     int level_count;
     engine who;
     int small; /* few and small shapes: for --self-test */
     int json;
 } verify;
+
+/* Whether an op and form are among those asked for. */
+int verify_wants(const verify *v, const char *op, const char *form);
 
 int64_t result_cases(const result *r);
 int64_t result_differing(const result *r);

@@ -5,12 +5,12 @@ _samebits()
     case $previous in
         --cpu) words='scalar avx2 avx512 neon' ;;
         --op) words='matmul addmm linear linear_prepared matmul_quantized attention softmax log_softmax rms_norm layer_norm exp sigmoid tanh relu silu gelu gelu_tanh gelu_quick swiglu geglu geglu_tanh add sub mul div scale rope' ;;
-        --stock | --plot | --ggml | --seed | --threads) words= ;;
+        --stock | --plot | --ggml | --seed | --threads | --fuzz | --form) words= ;;
         *)
             case ${COMP_WORDS[1]} in
-                verify) words='--quick --full --seed --op --cpu --stock --self-test --accuracy --formats --ggml --json --help' ;;
+                verify) words='--quick --full --all --fuzz --form --seed --op --cpu --stock --self-test --accuracy --formats --ggml --json --help' ;;
                 fingerprint) words='--cpu --check --json --help' ;;
-                bench) words='matmul quantized attention rows --quick --threads --stock --ggml --plot --json --help' ;;
+                bench) words='matmul quantized attention rows modes --quick --threads --stock --ggml --plot --json --help' ;;
                 info) words='--ggml --json --help' ;;
             esac
             ((COMP_CWORD == 1)) && words='verify fingerprint bench info --help --version'

@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include <dlpack/dlpack.h>
+
 #include <samebits/status.h>
 
 #ifdef __cplusplus
@@ -39,6 +41,11 @@ typedef struct samebits_allocator {
  * are done. Lets a host lend its own threads. */
 typedef void (*samebits_parallel_for)(void *user, int workers, void (*body)(void *arg, int worker), void *arg);
 
+/* A matrix product of another library, which follows no order: out = a @ b for a (..., M, K), b (..., K, N) and
+ * out (..., M, N), of any strides. Called only where a mode leaves the choice (samebits/mode.h), on the caller's
+ * thread. Returns SAMEBITS_OK, or anything else for a call that it does not take; out may then hold anything. */
+typedef samebits_status (*samebits_stock_product)(void *user, const DLTensor *a, const DLTensor *b, DLTensor *out);
+
 typedef struct samebits_options {
     size_t struct_size;           /* set by samebits_options_default */
     int threads;                  /* workers a call may use, at most 1024; 0: one per CPU */
@@ -48,6 +55,8 @@ typedef struct samebits_options {
     void *log_user;
     samebits_parallel_for parallel_for; /* NULL: the library's own threads (OpenMP) */
     void *parallel_user;
+    samebits_stock_product stock; /* NULL: none */
+    void *stock_user;
 } samebits_options;
 
 typedef struct samebits_context samebits_context;

@@ -7,6 +7,7 @@
 #include <samebits/context.h>
 #include <samebits/elementwise.h>
 #include <samebits/matmul.h>
+#include <samebits/mode.h>
 #include <samebits/norm.h>
 #include <samebits/rope.h>
 #include <samebits/softmax.h>

@@ -1,6 +1,7 @@
 /* Entry points of the matrix products (samebits/matmul.h): check, describe, run. */
 #include <samebits/matmul.h>
 
+#include "ops/mode.h"
 #include "ops/product.h"
 #include "ops/weights.h"
 
@@ -108,7 +109,7 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
                         .k = p->k,
                         .row_stride = w->stride[w->ndim - 2],
                         .col_stride = w->stride[w->ndim - 1]};
-    return sb_product_run(context, p);
+    return sb_mode_offer(context, p) ? SAMEBITS_OK : sb_product_run(context, p);
 }
 
 samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, const DLTensor *b,
@@ -117,12 +118,14 @@ samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, co
     sb_product p = {0};
     sb_view w;
     samebits_status status;
-    if ((status = check_context(context)) || (status = sb_view_of(a, "a", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.x)) ||
-        (status = sb_view_of(b, "b", SB_SET_FLOATS, 2, SB_MAX_DIMS, &w)) ||
-        (status = sb_view_of(out, "out", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.out)))
-        return status;
-    swap_last_two(&w);
-    return float_product(context, &p, &w, "a", "b", epilogue);
+    if ((status = check_context(context))) return status;
+    if (!(status = sb_view_of(a, "a", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.x)) &&
+        !(status = sb_view_of(b, "b", SB_SET_FLOATS, 2, SB_MAX_DIMS, &w)) &&
+        !(status = sb_view_of(out, "out", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.out))) {
+        swap_last_two(&w);
+        status = float_product(context, &p, &w, "a", "b", epilogue);
+    }
+    return sb_mode_without_row(context, status, a, b, 0, epilogue, out);
 }
 
 /* A vector x becomes one row: the 1-D case of linear. */
@@ -142,13 +145,15 @@ samebits_status samebits_linear(samebits_context *context, const DLTensor *x, co
     sb_product p = {0};
     sb_view weights;
     samebits_status status;
-    if ((status = check_context(context)) || (status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.x)) ||
-        (status = sb_view_of(w, "w", SB_SET_FLOATS, 2, 2, &weights)) ||
-        (status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.out)))
-        return status;
-    add_row_dim(&p.x);
-    add_row_dim(&p.out);
-    return float_product(context, &p, &weights, "x", "w", epilogue);
+    if ((status = check_context(context))) return status;
+    if (!(status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.x)) &&
+        !(status = sb_view_of(w, "w", SB_SET_FLOATS, 2, 2, &weights)) &&
+        !(status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.out))) {
+        add_row_dim(&p.x);
+        add_row_dim(&p.out);
+        status = float_product(context, &p, &weights, "x", "w", epilogue);
+    }
+    return sb_mode_without_row(context, status, x, w, 1, epilogue, out);
 }
 
 samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, const DLTensor *a, const DLTensor *b,

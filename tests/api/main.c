@@ -31,7 +31,7 @@ static const struct {
     {"dequantised", api_dequantised_tests},
     {"elementwise", api_elementwise_tests},
     {"rope", api_rope_tests},
-    {"rope", api_rope_tests},
+    {"mode", api_mode_tests},
 };
 
 int main(int argc, char **argv)

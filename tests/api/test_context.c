@@ -31,6 +31,7 @@ static void test_options_default(void **state)
     assert_null(o.allocator.alloc);
     assert_null(o.log);
     assert_null(o.parallel_for);
+    assert_null(o.stock);
     samebits_options_default(NULL);
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Exit codes, messages and JSON keys of the samebits command. Usage: test_cli.py SAMEBITS"""
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -43,12 +44,23 @@ def usage():
     expect_run(["verify", "--op", "matmull"], 2, "no op 'matmull'", "linear_prepared", "attention")
     expect_run(["verify", "--seed", "x"], 2, "--seed wants a number")
     expect_run(["verify", "--cpu", "sse2"], 2, "scalar, avx2, avx512 or neon")
+    for cases in ["0", "-4", "many"]:
+        expect_run(["verify", "--fuzz", cases], 2, "--fuzz wants")
+    expect_run(["verify", "--op", "softmax", "--form", "q4_k"], 2, "no form 'q4_k'")
     expect_run(["verify", "--stock", "/no/such.so"], 2, "/no/such.so")
     expect_run(["fingerprint", "--cpu", "mmx"], 2, "scalar, avx2")
     expect_run(["fingerprint", "--check=/no/such/file"], 2, "/no/such/file")
     expect_run(["bench", "--threads", "0"], 2, "--threads wants")
     expect_run(["bench", "--ggml", "/no/such/folder"], 2, "libggml-base.so")
     expect_run(["info", "--ggml", "/no/such/folder"], 2, "libggml-cpu")
+
+
+def limit():
+    for value, code, word in [("8", 0, "samebits"), ("unlimited", 0, "samebits"), ("-1", 2, "SAMEBITS_LIMIT"),
+                              ("many", 2, "want a number"), ("", 2, "SAMEBITS_LIMIT"), ("9" * 30, 2, "SAMEBITS_LIMIT")]:
+        done = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True,
+                              env=os.environ | {"SAMEBITS_LIMIT": value})
+        expect(f"SAMEBITS_LIMIT={value[:12]}: exit {code}", done.returncode == code and word in done.stdout + done.stderr, done)
 
 
 def verify():
@@ -70,6 +82,18 @@ def verify():
     lines = json.loads(done.stdout)["accuracy"]
     f32 = [line for line in lines if line["form"] == "f32"]
     expect("verify --accuracy: softmax f32 is near", f32 and f32[0]["rms"] < 1e-6)
+
+
+def fuzz():
+    again = []
+    for _ in range(2):
+        done = expect_run(["verify", "--fuzz", "40", "--seed", "3", "--op", "softmax", "--json"], 0)
+        found = json.loads(done.stdout)
+        again.append(found)
+        expect("verify --fuzz: 40 cases of 3 forms", [f["cases"] for f in found["fuzz"]] == [40] * 3)
+        expect("verify --fuzz: none differs", found["cases"] == 120 and found["differing"] == 0)
+        expect("verify --fuzz: the control is seen", found["control"] > 0)
+    expect("verify --fuzz: a seed gives the same cases", again[0] == again[1])
 
 
 def fingerprint():
@@ -107,7 +131,9 @@ def bench():
 
 
 usage()
+limit()
 verify()
+fuzz()
 fingerprint()
 bench()
 print(f"{failed} failed")

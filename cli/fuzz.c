@@ -1,0 +1,375 @@
+/* samebits verify --fuzz: random calls of every op, at every level, against the order in plain C. A case is a
+ * function of its seed and of the op's name: case i of a run has the run's seed + i. */
+#include "fuzz.h"
+
+#include <fenv.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+#include "quant.h"
+#include "table.h"
+
+/* Terms that a case may add up: most are small, so that there are many. */
+static int64_t draw_budget(rng *r) { return (int64_t)1 << (4 + rng_below(r, rng_below(r, 8) ? 10 : 14)); }
+
+/* 1 to `most`, each power of two as likely as the next, often beside a multiple of what kernels work in. */
+static int64_t draw_size(rng *r, int64_t most)
+{
+    static const int64_t steps[] = {4, 8, 16, 64, 256};
+    int bits = 0;
+    while (bits < 12 && (int64_t)2 << bits <= most) bits++;
+    int64_t size = 1 + rng_below(r, (int64_t)1 << rng_below(r, bits + 1));
+    if (!rng_below(r, 3)) {
+        const int64_t step = steps[rng_below(r, CLI_COUNT(steps))];
+        size = (size + step - 1) / step * step + rng_below(r, 3) - 1;
+    }
+    return CLI_MAX((int64_t)1, CLI_MIN(size, most));
+}
+
+static layout draw_layout(rng *r) { return rng_below(r, 2) ? LAYOUT_PLAIN : (layout)rng_below(r, LAYOUT_COUNT); }
+
+static dtype draw_float(rng *r) { return (dtype)rng_below(r, 3); }
+
+/* The host's way to call: threads of its own or ours, rounding mode and flushing. */
+typedef struct manner {
+    setting how;
+    int flush, round;
+} manner;
+
+static manner draw_manner(rng *r, samebits_cpu cpu)
+{
+    static const int counts[] = {1, 1, 2, 3, 5, 8, 16},
+                     rounds[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+    manner m = {.how = {cpu, counts[rng_below(r, CLI_COUNT(counts))], 1}};
+    if (!rng_below(r, 32)) m.how = (setting){cpu, 2, 0};
+    m.flush = !rng_below(r, 4);
+    m.round = rounds[rng_below(r, 4) ? 0 : rng_below(r, CLI_COUNT(rounds))];
+    return m;
+}
+
+static void enter(const manner *m)
+{
+    host_flush(m->flush);
+    fesetround(m->round);
+}
+
+/* Returns whether the host's settings are as they were. */
+static int leave(const manner *m)
+{
+    const int kept = fegetround() == m->round && (!m->flush || host_flushes());
+    fesetround(FE_TONEAREST);
+    host_flush(0);
+    return kept;
+}
+
+static void fill_rows(tensor *t, rng *r)
+{
+    for (int64_t row = 0; row < t->shape[0]; row++)
+        tensor_fill_row(t, row, rng_below(r, 3) ? (fill)rng_below(r, 2) : (fill)rng_below(r, FILL_COUNT), r);
+}
+
+/* Other weights than problem_make's at times: special values, any bytes at all as blocks; and any layout. */
+static void redraw_weights(problem *p, rng *r)
+{
+    const op *o = p->op;
+    const int blocks = o->w == T_U8, special = !rng_below(r, 4);
+    layout l = draw_layout(r);
+    if (blocks && (l == LAYOUT_TRANSPOSED || l == LAYOUT_STEPPED)) l = LAYOUT_PADDED;
+    tensor w;
+    tensor_make2(&w, o->w, l, p->w.shape[0], p->w.shape[1]);
+    tensor_copy(&w, &p->w);
+    if (special && !blocks) fill_rows(&w, r);
+    for (int64_t i = 0; special && blocks && i < tensor_count(&w); i++)
+        *(uint8_t *)tensor_at(&w, i) = (uint8_t)(rng_next(r) >> 56);
+    for (int64_t row = 0; row < p->n; row++)
+        if (blocks)
+            quant_row(o->format, tensor_at(&w, row * w.shape[1]), p->k, p->wide + row * p->k);
+        else
+            tensor_row(&w, row, p->wide + row * p->k);
+    tensor_free(&p->w);
+    p->w = w;
+    p->w.dl.shape = p->w.shape;
+    p->w.dl.strides = p->w.stride;
+    if (!p->prepared) return;
+    samebits_weights_destroy(&p->prepared);
+    cli_check(samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1, 0), &p->w.dl, o->format, NULL, &p->prepared),
+              "samebits_weights_prepare");
+}
+
+static float draw_factor(rng *r)
+{
+    static const float some[] = {1.0f, 1.0f, 0.0f, -1.0f, 0.7f, -3.25f, 0x1p-130f, 0x1p100f};
+    return some[rng_below(r, CLI_COUNT(some))];
+}
+
+static void redraw_epilogue(problem *p, rng *r)
+{
+    samebits_epilogue *e = &p->epilogue;
+    const int addmm = !strcmp(p->op->name, "addmm");
+    tensor_free(&p->c);
+    tensor_free(&p->bias);
+    e->c = e->bias = NULL;
+    e->alpha = draw_factor(r);
+    e->beta = draw_factor(r);
+    if (addmm || rng_below(r, 2)) {
+        tensor_make2(&p->c, draw_float(r), draw_layout(r), 1, p->n);
+        fill_rows(&p->c, r);
+        e->c = &p->c.dl;
+    }
+    if (addmm) return;
+    if (rng_below(r, 2)) {
+        tensor_make(&p->bias, draw_float(r), draw_layout(r), 1, &p->n);
+        tensor_fill(&p->bias, (fill)rng_below(r, FILL_COUNT), r);
+        e->bias = &p->bias.dl;
+    }
+    e->activation = (samebits_activation)rng_below(r, SAMEBITS_ACTIVATION_COUNT);
+}
+
+/* A matrix as `batches` matrices of fewer rows. */
+static void split(tensor *view, const tensor *t, int64_t batches)
+{
+    tensor_slice(view, t, 0, 0, t->shape[0]);
+    view->dl.ndim = 3;
+    for (int i = 2; i > 0; i--) {
+        view->shape[i] = t->shape[i - 1];
+        view->stride[i] = t->stride[i - 1];
+    }
+    view->shape[0] = batches;
+    view->shape[1] /= batches;
+    view->stride[0] = view->shape[1] * t->stride[0];
+}
+
+static void run_op(const verify *v, const problem *p, const manner *m, rng *r, const tensor *x, tensor *out)
+{
+    tensor part_x, part_out;
+    const int64_t batches = 1 + rng_below(r, 4);
+    if (v->who.plain || x->shape[0] % batches) {
+        v->who.run(&v->who, p, m->how, x, out);
+        return;
+    }
+    split(&part_x, x, batches);
+    split(&part_out, out, batches);
+    v->who.run(&v->who, p, m->how, &part_x, &part_out);
+}
+
+static void fuzz_op(const verify *v, const op *o, rng *r, result *found)
+{
+    const int64_t budget = draw_budget(r);
+    const int64_t k = draw_size(r, budget), n = draw_size(r, CLI_MAX(budget / k, (int64_t)1));
+    const int64_t m = draw_size(r, CLI_MIN(CLI_MAX(budget / k / (o->flags & OP_HAS_N ? n : 1), (int64_t)1), 300));
+    problem p;
+    tensor x, want;
+    problem_make(&p, o, k, n, r);
+    if (o->flags & OP_HAS_N) {
+        if (rng_below(r, 2)) redraw_weights(&p, r);
+        if (rng_below(r, 2)) redraw_epilogue(&p, r);
+    }
+    tensor_make2(&x, o->x, draw_layout(r), m, p.k);
+    fill_rows(&x, r);
+    tensor_make2(&want, o->out, LAYOUT_PLAIN, m, p.n);
+    o->plain(&(plain_call){.p = &p, .x = &x, .out = &want});
+    for (int i = 0; i < v->level_count; i++) {
+        const manner manner = draw_manner(r, v->levels[i]);
+        tensor out;
+        tensor_make2(&out, o->out, draw_layout(r), m, p.n);
+        enter(&manner);
+        run_op(v, &p, &manner, r, &x, &out);
+        const int kept = leave(&manner);
+        compare(found, CHECK_SPEC, &want, &out, "%s, M=%lld K=%lld N=%lld, %d threads", samebits_cpu_name(v->levels[i]),
+                (long long)m, (long long)p.k, (long long)p.n, manner.how.threads);
+        expect(found, CHECK_LAYOUT, tensor_spilled(&out) == 0, "%s, M=%lld K=%lld N=%lld: wrote outside out",
+               samebits_cpu_name(v->levels[i]), (long long)m, (long long)p.k, (long long)p.n);
+        expect(found, CHECK_HOST, kept, "%s: the host's settings were lost", samebits_cpu_name(v->levels[i]));
+        tensor_free(&out);
+    }
+    tensor_free(&x);
+    tensor_free(&want);
+    problem_free(&p);
+}
+
+/* Tensors of one attention call. */
+typedef struct attend {
+    tensor q, k, v, sinks, index, length, want;
+    attention_call call;
+} attend;
+
+static void make4(tensor *t, dtype type, layout l, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    tensor_make(t, type, l, 4, (int64_t[]){a, b, c, d});
+}
+
+/* A list of distinct rows for each sequence, or none; and how much of it counts. */
+static void draw_lists(attend *a, rng *r)
+{
+    const int64_t batches = a->q.shape[0], keys = a->k.shape[2], listed = 1 + rng_below(r, keys);
+    tensor_make2(&a->index, T_I32, LAYOUT_PLAIN, batches, listed);
+    tensor_make(&a->length, T_I32, LAYOUT_PLAIN, 1, &batches);
+    for (int64_t b = 0; b < batches; b++) {
+        const int64_t first = rng_below(r, keys), step = rng_below(r, 2) ? 1 : keys - 1;
+        for (int64_t i = 0; i < listed; i++)
+            *(int32_t *)tensor_at(&a->index, b * listed + i) = (int32_t)((first + i * step) % keys);
+        *(int32_t *)tensor_at(&a->length, b) = (int32_t)rng_below(r, listed + 1);
+    }
+    if (!rng_below(r, 3)) a->call.index = &a->index;
+    if (!rng_below(r, 3)) a->call.length = &a->length;
+}
+
+static void draw_attend(attend *a, const attention_form *form, rng *r)
+{
+    const int64_t budget = 4 * draw_budget(r), batches = 1 + rng_below(r, 3), groups = draw_size(r, 8);
+    const int64_t heads = 1 + rng_below(r, 3), depth = draw_size(r, CLI_MIN(budget, 576));
+    const int64_t width = rng_below(r, 3) ? depth : draw_size(r, CLI_MIN(budget, 576));
+    const int64_t keys = draw_size(r, CLI_MAX(budget / CLI_MAX(depth, width), (int64_t)2));
+    const int64_t queries = draw_size(r, CLI_MAX(budget / depth / keys / groups, (int64_t)2));
+    memset(a, 0, sizeof *a);
+    make4(&a->q, form->q, draw_layout(r), batches, heads * groups, queries, depth);
+    make4(&a->k, form->kv, draw_layout(r), rng_below(r, 4) ? batches : 1, heads, keys, depth);
+    make4(&a->v, form->kv, draw_layout(r), a->k.shape[0], heads, keys, width);
+    make4(&a->want, form->out, LAYOUT_PLAIN, batches, heads * groups, queries, width);
+    tensor_make(&a->sinks, T_F32, LAYOUT_PLAIN, 1, (int64_t[]){heads * groups});
+    static const fill values[] = {FILL_SPREAD, FILL_UNIT, FILL_SUBNORMAL, FILL_ZERO, FILL_HUGE};
+    tensor_fill(&a->q, values[rng_below(r, 4)], r);
+    tensor_fill(&a->k, values[rng_below(r, 3)], r);
+    tensor_fill(&a->v, values[rng_below(r, 5)], r);
+    tensor_fill(&a->sinks, FILL_UNIT, r);
+    a->call = (attention_call){.q = &a->q, .k = &a->k, .v = &a->v, .scale = 0.09f, .out = &a->want};
+    draw_lists(a, r);
+    a->call.causal = rng_below(r, 2) > 0;
+    a->call.window = a->call.causal && !rng_below(r, 3) ? 1 + rng_below(r, keys) : 0;
+    a->call.softcap = rng_below(r, 3) ? 0.0f : 30.0f;
+    a->call.sinks = rng_below(r, 3) ? NULL : &a->sinks;
+}
+
+static void fuzz_attention(const verify *v, const attention_form *form, rng *r, result *found)
+{
+    attend a;
+    draw_attend(&a, form, r);
+    attention_plain(&a.call, (setting){SAMEBITS_CPU_SCALAR, 1, 0}, FAULT_NONE);
+    for (int i = 0; i < v->level_count; i++) {
+        const manner manner = draw_manner(r, v->levels[i]);
+        tensor out;
+        attention_call call = a.call;
+        tensor_make(&out, form->out, draw_layout(r), 4, a.want.shape);
+        call.out = &out;
+        enter(&manner);
+        attention_run(&call, cli_context(manner.how.cpu, manner.how.threads, manner.how.lent));
+        const int kept = leave(&manner);
+        compare(found, CHECK_SPEC, &a.want, &out, "%s, %lld heads, %lld queries, %lld keys, D=%lld Dv=%lld, %d threads",
+                samebits_cpu_name(v->levels[i]), (long long)a.q.shape[1], (long long)a.q.shape[2],
+                (long long)a.k.shape[2], (long long)a.q.shape[3], (long long)a.v.shape[3], manner.how.threads);
+        expect(found, CHECK_LAYOUT, tensor_spilled(&out) == 0, "%s: wrote outside out",
+               samebits_cpu_name(v->levels[i]));
+        expect(found, CHECK_HOST, kept, "%s: the host's settings were lost", samebits_cpu_name(v->levels[i]));
+        tensor_free(&out);
+    }
+    tensor_free(&a.q);
+    tensor_free(&a.k);
+    tensor_free(&a.v);
+    tensor_free(&a.sinks);
+    tensor_free(&a.index);
+    tensor_free(&a.length);
+    tensor_free(&a.want);
+}
+
+/* FNV-1a over an op's name, form and order: another op in the table moves no case of this one. */
+static uint64_t name_of(const result *r)
+{
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (const char *at = r->op; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001B3u;
+    for (const char *at = r->form; *at; at++) hash = (hash ^ (uint8_t)*at) * 0x100000001B3u;
+    return (hash ^ (uint64_t)r->order) * 0x100000001B3u;
+}
+
+/* All cases of one op; `o` or `form` is given. Says at once what differs, and how to see it again. */
+static void fuzz_line(const verify *v, int64_t cases, const op *o, const attention_form *form, int done, fuzz_result *f)
+{
+    f->r = o ? (result){.op = o->name, .form = o->form, .order = o->order}
+             : (result){.op = "attention", .form = form->form, .order = SAMEBITS_ORDER_PORTABLE_1};
+    for (f->cases = 0; f->cases < cases; f->cases++) {
+        const uint64_t seed = v->seed + (uint64_t)f->cases;
+        const int64_t before = result_differing(&f->r);
+        rng r = {seed ^ name_of(&f->r)};
+        if (!v->json && f->cases % 64 == 0)
+            progress(done, op_count + attention_form_count, "fuzz: %s %s, case %lld of %lld", f->r.op, f->r.form,
+                     (long long)f->cases, (long long)cases);
+        if (o)
+            fuzz_op(v, o, &r, &f->r);
+        else
+            fuzz_attention(v, form, &r, &f->r);
+        if (result_differing(&f->r) == before || f->failed++) continue;
+        f->first_seed = seed;
+        progress_end();
+        if (v->who.plain) continue;
+        cli_warn("%s\n  again: samebits verify --fuzz 1 --seed %" PRIu64 " --op %s --form '%s'", f->r.first, seed,
+                 f->r.op, f->r.form);
+    }
+    progress_end();
+}
+
+int64_t fuzz_control(const verify *v)
+{
+    verify faulty = *v;
+    fuzz_result f = {0};
+    faulty.who = engine_plain(FAULT_CHUNK);
+    fuzz_line(&faulty, 500, &ops[0], NULL, 0, &f);
+    return f.failed;
+}
+
+int fuzz_run(const verify *v, int64_t cases, fuzz_result **results)
+{
+    int count = 0;
+    *results = cli_alloc((size_t)(op_count + attention_form_count) * sizeof **results);
+    for (int i = 0; i < op_count; i++)
+        if (verify_wants(v, ops[i].name, ops[i].form) && op_present(&ops[i]))
+            fuzz_line(v, cases, &ops[i], NULL, i, &(*results)[count++]);
+    for (int i = 0; i < attention_form_count; i++)
+        if (verify_wants(v, "attention", attention_forms[i].form))
+            fuzz_line(v, cases, NULL, &attention_forms[i], op_count + i, &(*results)[count++]);
+    return count;
+}
+
+void fuzz_print(const fuzz_result *results, int count)
+{
+    table t;
+    table_begin(&t, "op|form|order|>cases|>compared|>failed|>values differing|seed of the first");
+    for (int i = 0; i < count; i++) {
+        const fuzz_result *f = &results[i];
+        table_cell(&t, "%s", f->r.op);
+        table_cell(&t, "%s", f->r.form);
+        table_cell(&t, "%s", samebits_order_name(f->r.order));
+        table_cell(&t, "%lld", (long long)f->cases);
+        table_cell(&t, "%lld", (long long)f->r.checks[CHECK_SPEC].cases);
+        table_cell(&t, "%lld", (long long)f->failed);
+        table_cell(&t, "%lld", (long long)result_differing(&f->r));
+        if (f->failed)
+            table_cell(&t, "%" PRIu64, f->first_seed);
+        else
+            table_cell(&t, "-");
+    }
+    table_end(&t, stdout);
+}
+
+void fuzz_json(const fuzz_result *results, int count, cJSON *root)
+{
+    cJSON *list = cJSON_AddArrayToObject(root, "fuzz");
+    for (int i = 0; i < count; i++) {
+        const fuzz_result *f = &results[i];
+        cJSON *one = cJSON_CreateObject();
+        cJSON_AddStringToObject(one, "op", f->r.op);
+        cJSON_AddStringToObject(one, "form", f->r.form);
+        cJSON_AddStringToObject(one, "order", samebits_order_name(f->r.order));
+        cJSON_AddNumberToObject(one, "cases", (double)f->cases);
+        cJSON_AddNumberToObject(one, "compared", (double)f->r.checks[CHECK_SPEC].cases);
+        cJSON_AddNumberToObject(one, "failed", (double)f->failed);
+        cJSON_AddNumberToObject(one, "differing", (double)result_differing(&f->r));
+        if (f->failed) {
+            char seed[24];
+            snprintf(seed, sizeof seed, "%" PRIu64, f->first_seed);
+            cJSON_AddStringToObject(one, "seed", seed);
+            cJSON_AddStringToObject(one, "first", f->r.first);
+        }
+        cJSON_AddItemToArray(list, one);
+    }
+}
