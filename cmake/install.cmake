@@ -3,7 +3,9 @@ include(CMakePackageConfigHelpers)
 set(SAMEBITS_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/samebits)
 
 set_target_properties(samebits_static PROPERTIES EXPORT_NAME static)
-install(TARGETS samebits EXPORT samebits_targets)
+install(TARGETS samebits EXPORT samebits_targets LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+# The rest is for who builds with the library.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME development)
 install(TARGETS samebits_static EXPORT samebits_static_targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/samebits DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT samebits_targets NAMESPACE samebits:: DESTINATION ${SAMEBITS_PACKAGE_DIR} FILE samebitsTargets.cmake)
@@ -24,5 +26,6 @@ configure_file(${PROJECT_SOURCE_DIR}/cmake/samebits.pc.in ${PROJECT_BINARY_DIR}/
 install(FILES ${PROJECT_BINARY_DIR}/samebits.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 if(TARGET samebits_cli)
-  install(TARGETS samebits_cli)
+  install(TARGETS samebits_cli COMPONENT command)
 endif()
+include(${PROJECT_SOURCE_DIR}/cmake/package.cmake)

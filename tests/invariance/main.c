@@ -91,6 +91,8 @@ static const struct {
     ENTRY(batched),
     ENTRY(hook_used),
     ENTRY(fork),
+    ENTRY(thread_exit),
+    ENTRY(one_core),
     ENTRY(attention_chunks),
     ENTRY(attention_permuted),
     ENTRY(attention_places),

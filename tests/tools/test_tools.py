@@ -168,7 +168,12 @@ class Symbols(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_holds(self):
-        self.assertEqual(self.run_tool("--shared", self.build("int samebits_x(void) { return 1; }"))[0], 0)
+        library = self.build("int samebits_x(void) { return 1; }", f"-Wl,--version-script={ROOT}/src/samebits.map")
+        self.assertEqual(self.run_tool("--shared", library)[0], 0)
+
+    def test_planted_export_without_version(self):
+        code, output = self.run_tool("--shared", self.build("int samebits_x(void) { return 1; }"))
+        self.assertEqual((code, "samebits_x without a version" in output), (1, True), output)
 
     def test_planted_export(self):
         library = self.build("int samebits_x(void) { return 1; }\nint sb_planted(void) { return 2; }")

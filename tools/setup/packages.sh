@@ -31,6 +31,7 @@ LIST
     cat << 'LIST'
 libcmocka-dev       pkg-config --exists cmocka
 clang               have clang
+doxygen             have doxygen
 libomp-dev          echo '#include <omp.h>' | clang -fopenmp -E -
 LIST
 }

@@ -176,6 +176,7 @@ cmd_test() {
     test_kernels
     test_sanitizers
     test_compiler
+    test_package
     test_command
     test_aarch64
     test_python
