@@ -147,7 +147,7 @@ static void measure_peer(const problem *p, const tensor *x, const double *exact,
         e = error_of(exact, out, m * p->n);
         line->peer = stocks[0].name;
         free(out);
-    } else if (ggml) {
+    } else if (ggml && ggml_type_of(p->op->format) >= 0) {
         ggml_op *op = ggml_linear(ggml, p->op->format, &p->w, p->k, x);
         ggml_compute(op, 1);
         e = error_of(exact, ggml_result(op), m * p->n);
@@ -164,14 +164,12 @@ static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_l
     problem p;
     tensor x, out;
     problem_make(&p, o, DEPTH, WIDTH, &r);
-    if (o->w != T_U8 && o->flags & OP_HAS_N) {
+    if (!op_is_quantised(o) && o->flags & OP_HAS_N) {
         fill_normal(&p.w, &r);
         for (int64_t row = 0; row < p.n; row++) tensor_row(&p.w, row, p.wide + row * p.k);
         if (p.prepared) {
             samebits_weights_destroy(&p.prepared);
-            cli_check(
-                samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1, 0), &p.w.dl, o->format, NULL, &p.prepared),
-                "samebits_weights_prepare");
+            problem_prepare(&p, cli_context(SAMEBITS_CPU_AUTO, 1, 0));
         }
     }
     tensor_make2(&x, o->x, LAYOUT_PLAIN, ROWS, p.k);

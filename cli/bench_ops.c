@@ -72,12 +72,13 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
         bench_join(line, b->stocks[i].name, run_theirs, &peers[i]);
     }
     ggml_call g = {NULL, b->threads};
-    if (b->ggml && o->x == T_F32) {
+    if (b->ggml && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
         g.op = ggml_linear(b->ggml, o->format, &p->w, p->k, &x);
         bench_join(line, ggml_name(b->ggml), run_ggml, &g);
     }
     line->flops = 2.0 * (double)(m * p->k * p->n);
     line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
+    if (o->w == T_U32) line->bytes += 2.0 * (double)tensor_count(&p->scales) * (double)dtype_size(p->scales.type);
     bench_time(b, line);
     if (m == 1) *one_row = line->all[0].seconds;
     line->one_row = *one_row;
@@ -87,16 +88,21 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     tensor_free(&out);
 }
 
-static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
+static void op_lines(bench *b, const op *o)
 {
     const int64_t size = b->quick ? 2048 : 4096, *heights = b->quick ? quick_heights : full_heights;
     const size_t count = b->quick ? CLI_COUNT(quick_heights) : CLI_COUNT(full_heights);
     rng r = {1};
     problem p;
     double one_row = 0.0;
-    problem_make(&p, find(name, form, order), size, size, &r);
+    problem_make(&p, o, size, size, &r);
     for (size_t i = 0; i < count; i++) product_line(b, &p, heights[i], &one_row);
     problem_free(&p);
+}
+
+static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
+{
+    op_lines(b, find(name, form, order));
 }
 
 void bench_products(bench *b)
@@ -109,10 +115,8 @@ void bench_products(bench *b)
 
 void bench_quantized(bench *b)
 {
-    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) {
-        product_lines(b, "linear_prepared", samebits_format_name((samebits_format)f), SAMEBITS_ORDER_INT8_1);
-        product_lines(b, "linear_prepared", samebits_format_name((samebits_format)f), SAMEBITS_ORDER_PORTABLE_1);
-    }
+    for (int i = 0; i < op_count; i++)
+        if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared")) op_lines(b, &ops[i]);
 }
 
 typedef struct attend {

@@ -128,7 +128,7 @@ int formats_verify(const ggml_library *g, int json)
     line lines[SAMEBITS_FORMAT_COUNT];
     int64_t moved = 0;
     int count = 0;
-    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) {
+    for (int f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++) {
         const samebits_format format = (samebits_format)f;
         ggml_dequantiser *owner = ggml_find_dequantiser(g, format);
         line *l = &lines[count++];

@@ -132,7 +132,7 @@ int ggml_type_of(samebits_format format)
         [SAMEBITS_FORMAT_MXFP4] = 39, [SAMEBITS_FORMAT_Q2_K] = 10, [SAMEBITS_FORMAT_Q3_K] = 11,
         [SAMEBITS_FORMAT_Q4_K] = 12,  [SAMEBITS_FORMAT_Q5_K] = 13, [SAMEBITS_FORMAT_Q6_K] = 14,
     };
-    return format < SAMEBITS_FORMAT_COUNT ? types[format] : -1;
+    return (size_t)format < CLI_COUNT(types) ? types[format] : -1;
 }
 
 ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format format)

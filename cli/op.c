@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "affine.h"
 #include "plain.h"
 #include "quant.h"
 
@@ -136,6 +137,12 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         QUANTIZED("linear_prepared", form, type, INT8, OP_PREPARED, run_prepared, plain_int8),                         \
         QUANTIZED("matmul_quantized", form, type, PORTABLE, 0, run_quantized, plain_product),                          \
         QUANTIZED("matmul_quantized", form, type, INT8, 0, run_quantized, plain_int8)
+#define AFFINE(form, type, order, plain)                                                                               \
+    {                                                                                                                  \
+        "linear_prepared", form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,           \
+            SAMEBITS_ACTIVATION_NONE, run_prepared, plain                                                              \
+    }
+#define AFFINE_BOTH(form, type) AFFINE(form, type, PORTABLE, plain_product), AFFINE(form, type, INT8, plain_int8)
 #define ROWS(name, form, type, flags, run, plain)                                                                      \
     {                                                                                                                  \
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
@@ -183,6 +190,12 @@ const op ops[] = {
     QUANTIZED_ALL("q4_k", Q4_K),
     QUANTIZED_ALL("q5_k", Q5_K),
     QUANTIZED_ALL("q6_k", Q6_K),
+    AFFINE_BOTH("affine_2:64:f16", AFFINE_2),
+    AFFINE_BOTH("affine_3:32:bf16", AFFINE_3),
+    AFFINE_BOTH("affine_4:64:bf16", AFFINE_4),
+    AFFINE_BOTH("affine_5:128:f16", AFFINE_5),
+    AFFINE_BOTH("affine_6:64:f32", AFFINE_6),
+    AFFINE_BOTH("affine_8:32:f32", AFFINE_8),
     ROWS("rms_norm", "f32", F32, OP_COLUMNS, run_rms_norm, plain_rms_norm),
     ROWS("rms_norm", "f16", F16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
     ROWS("rms_norm", "bf16", BF16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
@@ -269,7 +282,16 @@ static void make_epilogue(problem *p, rng *r)
     p->epilogue.bias = &p->bias.dl;
 }
 
-static void make_weights(problem *p, rng *r)
+void problem_prepare(problem *p, samebits_context *context)
+{
+    const affine_form *f = affine_form_of(p->op->format);
+    const samebits_status status = f ? samebits_weights_prepare_affine(context, &p->w.dl, &p->scales.dl, &p->biases.dl,
+                                                                       f->bits, f->group, NULL, &p->prepared)
+                                     : samebits_weights_prepare(context, &p->w.dl, p->op->format, NULL, &p->prepared);
+    cli_check(status, "samebits_weights_prepare");
+}
+
+static void make_rows(problem *p, rng *r)
 {
     const op *o = p->op;
     size_t row_size = 0;
@@ -285,15 +307,24 @@ static void make_weights(problem *p, rng *r)
         tensor_fill(&p->w, o->flags & OP_EPILOGUE ? FILL_UNIT : FILL_SPREAD, r);
         for (int64_t row = 0; row < p->n; row++) tensor_row(&p->w, row, p->wide + row * p->k);
     }
-    if (o->flags & OP_PREPARED)
-        cli_check(
-            samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1, 0), &p->w.dl, o->format, NULL, &p->prepared),
-            "samebits_weights_prepare");
+}
+
+static void make_weights(problem *p, rng *r)
+{
+    if (affine_form_of(p->op->format)) {
+        p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
+        affine_make(p, r);
+        for (int64_t row = 0; row < p->n; row++) affine_row(p, row, p->wide + row * p->k);
+    } else {
+        make_rows(p, r);
+    }
+    if (p->op->flags & OP_PREPARED) problem_prepare(p, cli_context(SAMEBITS_CPU_AUTO, 1, 0));
 }
 
 void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
 {
-    const int64_t block = CLI_MAX(samebits_format_block(o->format), 1);
+    const affine_form *f = affine_form_of(o->format);
+    const int64_t block = f ? f->group : CLI_MAX(samebits_format_block(o->format), 1);
     memset(p, 0, sizeof *p);
     p->op = o;
     p->k = (k + block - 1) / block * block;
@@ -311,6 +342,8 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
 void problem_free(problem *p)
 {
     tensor_free(&p->w);
+    tensor_free(&p->scales);
+    tensor_free(&p->biases);
     tensor_free(&p->bias);
     tensor_free(&p->c);
     samebits_weights_destroy(&p->prepared);

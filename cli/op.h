@@ -10,9 +10,10 @@ typedef struct op op;
 /* An op with everything but the rows: outputs are functions of one row of x and of this. */
 typedef struct problem {
     const op *op;
-    int64_t k, n;   /* columns of x and of out */
-    tensor w;       /* weights (N, K), blocks (N, bytes), or one number a column (K) */
-    tensor bias, c; /* (N), and (1, N) for addmm */
+    int64_t k, n;          /* columns of x and of out */
+    tensor w;              /* weights (N, K), blocks (N, bytes), words (N, words), or one number a column (K) */
+    tensor scales, biases; /* (N, K / group), of affine weights */
+    tensor bias, c;        /* (N), and (1, N) for addmm */
     samebits_epilogue epilogue;
     samebits_weights *prepared;
     float *wide; /* w as f32, for the plain C versions */
@@ -50,5 +51,9 @@ int op_present(const op *o);
 /* Makes the weights. K is rounded up to the format's block. */
 void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r);
 void problem_free(problem *p);
+/* Packs the weights as they lie into p->prepared. */
+void problem_prepare(problem *p, samebits_context *context);
+/* Whether the weights are quantised. */
+static inline int op_is_quantised(const op *o) { return o->w == T_U8 || o->w == T_U32; }
 
 #endif

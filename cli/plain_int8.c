@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "affine.h"
 #include "plain.h"
 #include "quant.h"
 
@@ -40,23 +41,34 @@ static float step_value(samebits_format format, const quant_block *b, int step, 
     if (format == SAMEBITS_FORMAT_Q2_K)
         return fmaf((float)(scale[0] * sums[0] + scale[1] * sums[1]), b->d,
                     -((float)(min[0] * totals[0] + min[1] * totals[1]) * b->dmin));
-    if (quant_has_min(format))
+    if (quant_has_min(format) || affine_form_of(format))
         return fmaf((float)(sums[0] + sums[1]), b->d * (float)scale[0], -((float)total * (b->dmin * (float)min[0])));
     return (float)(scale[0] * sums[0] + scale[1] * sums[1]) * b->d;
 }
 
-static float dot(const plain_call *call, const uint8_t *bytes, const int *q, const float *scale)
+/* The block of column `col` that holds step `step`; returns the step's place in it. */
+static int read_step(const problem *p, int64_t col, int64_t step, quant_block *b)
 {
-    const samebits_format format = call->p->op->format;
-    const int64_t steps = call->p->k / STEP, per_block = samebits_format_block(format) / STEP;
-    const size_t size = (size_t)(call->p->w.shape[1] / (steps / per_block));
+    if (affine_form_of(p->op->format)) {
+        affine_read(p, col, step, b);
+        return 0;
+    }
+    const int64_t per_block = samebits_format_block(p->op->format) / STEP, blocks = p->k / STEP / per_block;
+    const int64_t row_size = p->w.shape[1];
+    quant_read(p->op->format, (uint8_t *)tensor_at(&p->w, col * row_size) + step / per_block * (row_size / blocks), b);
+    return (int)(step % per_block);
+}
+
+static float dot(const plain_call *call, int64_t col, const int *q, const float *scale)
+{
+    const int64_t steps = call->p->k / STEP;
     const int swap = call->fault == FAULT_SWAP && call->how.cpu != SAMEBITS_CPU_SCALAR;
     float acc = 0.0f;
     quant_block b;
     for (int64_t i = 0; i < steps; i++) {
         const int64_t s = swap ? steps - 1 - i : i;
-        quant_read(format, bytes + (size_t)(s / per_block) * size, &b);
-        acc = fmaf(step_value(format, &b, (int)(s % per_block), q + s * STEP), scale[s], acc);
+        const int place = read_step(call->p, col, s, &b);
+        acc = fmaf(step_value(call->p->op->format, &b, place, q + s * STEP), scale[s], acc);
     }
     return acc;
 }
@@ -74,8 +86,7 @@ static __attribute__((noinline)) void rows(const plain_call *call)
         if (leak) tensor_row(call->x, row + 1, next);
         quantise(x, p->k, leak ? next : NULL, q, scale);
         for (int64_t col = 0; col < p->n; col++)
-            tensor_set(call->out, row * p->n + col,
-                       plain_epilogue(p, col, dot(call, tensor_at(&p->w, col * p->w.shape[1]), q, scale)));
+            tensor_set(call->out, row * p->n + col, plain_epilogue(p, col, dot(call, col, q, scale)));
     }
     free(x);
     free(next);

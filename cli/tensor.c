@@ -15,19 +15,19 @@ const char *layout_name(layout l)
 
 const char *dtype_name(dtype type)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool"};
+    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32"};
     return names[type];
 }
 
 size_t dtype_size(dtype type)
 {
-    static const size_t sizes[] = {4, 2, 2, 1, 4, 1};
+    static const size_t sizes[] = {4, 2, 2, 1, 4, 1, 4};
     return sizes[type];
 }
 
 static DLDataType dl_type(dtype type)
 {
-    static const uint8_t codes[] = {kDLFloat, kDLFloat, kDLBfloat, kDLUInt, kDLInt, DL_BOOL};
+    static const uint8_t codes[] = {kDLFloat, kDLFloat, kDLBfloat, kDLUInt, kDLInt, DL_BOOL, kDLUInt};
     return (DLDataType){codes[type], (uint8_t)(8 * dtype_size(type)), 1};
 }
 

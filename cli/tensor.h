@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "rng.h"
 
-typedef enum dtype { T_F32, T_F16, T_BF16, T_U8, T_I32, T_BOOL } dtype;
+typedef enum dtype { T_F32, T_F16, T_BF16, T_U8, T_I32, T_BOOL, T_U32 } dtype;
 
 enum { TENSOR_DIMS = 4 };
 

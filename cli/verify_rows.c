@@ -154,16 +154,14 @@ static void check_layout_of_rows(row_case *c)
 static void check_layout_of_weights(row_case *c)
 {
     for (int l = 1; l < LAYOUT_COUNT && c->p->w.dl.ndim == 2; l++) {
-        if (c->p->w.type == T_U8 && (l == LAYOUT_TRANSPOSED || l == LAYOUT_STEPPED)) continue;
+        if (op_is_quantised(c->p->op) && (l == LAYOUT_TRANSPOSED || l == LAYOUT_STEPPED)) continue;
         problem p = *c->p;
         tensor out;
         tensor_make2(&p.w, c->p->w.type, (layout)l, c->p->w.shape[0], c->p->w.shape[1]);
         tensor_copy(&p.w, &c->p->w);
         /* The plain version's level may be one that this machine does not have. */
         const samebits_cpu cpu = c->v->who.plain ? SAMEBITS_CPU_AUTO : c->how.cpu;
-        if (p.prepared)
-            cli_check(samebits_weights_prepare(cli_context(cpu, 1, 0), &p.w.dl, p.op->format, NULL, &p.prepared),
-                      "samebits_weights_prepare");
+        if (p.prepared) problem_prepare(&p, cli_context(cpu, 1, 0));
         tensor_make2(&out, p.op->out, LAYOUT_PLAIN, c->x.shape[0], p.n);
         c->v->who.run(&c->v->who, &p, c->how, &c->x, &out);
         compare(c->r, CHECK_LAYOUT, &c->base, &out, CASE_FORMAT " of w", CASE_ARGS(c, layout_name((layout)l)));

@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* How a row of weights is stored (spec/formats.md). The quantised ones are GGUF's blocks, read bit for bit. */
+/* How a row of weights is stored (spec/formats.md). Q4_0 to Q6_K are GGUF's blocks, read bit for bit. AFFINE_b is MLX's
+ * rows of b-bit integers, whose scales and biases are tensors of their own: samebits_weights_prepare_affine. */
 typedef enum samebits_format {
     SAMEBITS_FORMAT_F32 = 0,
     SAMEBITS_FORMAT_F16,
@@ -30,6 +31,12 @@ typedef enum samebits_format {
     SAMEBITS_FORMAT_Q4_K,
     SAMEBITS_FORMAT_Q5_K,
     SAMEBITS_FORMAT_Q6_K,
+    SAMEBITS_FORMAT_AFFINE_2,
+    SAMEBITS_FORMAT_AFFINE_3,
+    SAMEBITS_FORMAT_AFFINE_4,
+    SAMEBITS_FORMAT_AFFINE_5,
+    SAMEBITS_FORMAT_AFFINE_6,
+    SAMEBITS_FORMAT_AFFINE_8,
     SAMEBITS_FORMAT_COUNT
 } samebits_format;
 
@@ -37,14 +44,15 @@ typedef enum samebits_format {
 SAMEBITS_API const char *samebits_format_name(samebits_format format);
 /* Weights per block (1 for the floats), 0 for an unknown format. */
 SAMEBITS_API int64_t samebits_format_block(samebits_format format);
-/* Bytes of a row of k weights. Errors: FORMAT (unknown, or k is no multiple of the block), PARAM, OVERFLOW. */
+/* Bytes of a row of k weights; of an affine format, of its integers alone. Errors: FORMAT (unknown, or k is no multiple
+ * of the block), PARAM, OVERFLOW. */
 SAMEBITS_API samebits_status samebits_format_row_size(samebits_format format, int64_t k, size_t *bytes);
 
 /* Weights in the layout the kernels like best. Packing never changes a bit of a result. */
 typedef struct samebits_weights samebits_weights;
 
 /* Bytes of storage that samebits_weights_prepare needs for n rows of k weights.
- * Errors: NULL, FORMAT, PARAM (n or k < 0), OVERFLOW. */
+ * Errors: NULL, FORMAT (also an affine one), PARAM (n or k < 0), OVERFLOW. */
 SAMEBITS_API samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes);
 
 /* Packs weights.
@@ -59,11 +67,39 @@ SAMEBITS_API samebits_status samebits_weights_prepare(samebits_context *context,
                                                       samebits_format format, void *storage,
                                                       samebits_weights **weights);
 
+/* The parameters of affine weights: weight = scale * q + bias, a scale and a bias for each `group` weights of a row. */
+typedef struct samebits_affine {
+    int bits;               /* of q: 2, 3, 4, 5, 6 or 8 */
+    int group;              /* 32, 64 or 128 */
+    samebits_format scales; /* dtype of scales and biases: F32, F16 or BF16 */
+} samebits_affine;
+
+/* Bytes of storage that samebits_weights_prepare_affine needs for n rows of k weights.
+ * Errors: NULL, PARAM (bits, group, scales; n or k < 0), FORMAT (k is no multiple of the group), OVERFLOW. */
+SAMEBITS_API samebits_status samebits_weights_size_affine(const samebits_affine *affine, int64_t n, int64_t k,
+                                                          size_t *bytes);
+
+/* Packs affine weights, as MLX has them (spec/formats.md, section affine).
+ * Shapes: w uint32 (N, K * bits / 32), the 32-bit words of a row contiguous; scales and biases (N, K / group) of one
+ *   float dtype, any strides. The format is that of bits, and the dtype of the scales theirs.
+ * Ownership, errors, threads: as samebits_weights_prepare; PARAM also for bits and group. */
+SAMEBITS_API samebits_status samebits_weights_prepare_affine(samebits_context *context, const DLTensor *w,
+                                                             const DLTensor *scales, const DLTensor *biases, int bits,
+                                                             int group, void *storage, samebits_weights **weights);
+
+/* What affine weights were prepared with. Errors: NULL, FORMAT (they are of another format). */
+SAMEBITS_API samebits_status samebits_weights_affine(const samebits_weights *weights, samebits_affine *affine);
+
+/* Writes affine weights back as they were given, rows without gaps: (N, K * bits / 32) words, and (N, K / group) scales
+ * and biases. Errors: NULL, FORMAT (weights of another format). */
+SAMEBITS_API samebits_status samebits_weights_restore_affine(const samebits_weights *weights, void *w, void *scales,
+                                                             void *biases);
+
 /* Destroys *weights (NULL is allowed) and sets it to NULL. */
 SAMEBITS_API void samebits_weights_destroy(samebits_weights **weights);
 
 /* Writes the rows back as they were given, byte for byte, at a distance of row_stride bytes.
- * Errors: NULL, PARAM (row_stride below the row size). */
+ * Errors: NULL, PARAM (row_stride below the row size), FORMAT (affine weights). */
 SAMEBITS_API samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows, size_t row_stride);
 
 /* The same for rows [first, first + count). Errors: also PARAM (rows that do not exist). */

@@ -17,6 +17,13 @@ static const sb_format table[SAMEBITS_FORMAT_COUNT] = {
     [SAMEBITS_FORMAT_Q4_K] = {"q4_k", 256, 144, 148 * SB_PANEL}, /* the same */
     [SAMEBITS_FORMAT_Q5_K] = {"q5_k", 256, 176, 180 * SB_PANEL},
     [SAMEBITS_FORMAT_Q6_K] = {"q6_k", 256, 210, 210 * SB_PANEL},
+    /* The integers alone. */
+    [SAMEBITS_FORMAT_AFFINE_2] = {"affine_2", 32, 8, 8 * SB_PANEL},
+    [SAMEBITS_FORMAT_AFFINE_3] = {"affine_3", 32, 12, 12 * SB_PANEL},
+    [SAMEBITS_FORMAT_AFFINE_4] = {"affine_4", 32, 16, 16 * SB_PANEL},
+    [SAMEBITS_FORMAT_AFFINE_5] = {"affine_5", 32, 20, 20 * SB_PANEL},
+    [SAMEBITS_FORMAT_AFFINE_6] = {"affine_6", 32, 24, 24 * SB_PANEL},
+    [SAMEBITS_FORMAT_AFFINE_8] = {"affine_8", 32, 32, 32 * SB_PANEL},
 };
 
 const sb_format *sb_format_info(samebits_format format)
@@ -29,6 +36,8 @@ void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
 {
     if (sb_format_is_float(rows->format))
         sb_pack_panel_float(rows, panel, out);
+    else if (sb_format_is_affine(rows->format))
+        sb_pack_panel_affine(rows, panel, out);
     else
         sb_pack_panel_gguf(rows, panel, out);
 }

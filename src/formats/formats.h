@@ -18,6 +18,12 @@ typedef struct sb_format {
     int panel_bytes; /* bytes that a block of SB_PANEL columns takes in a panel */
 } sb_format;
 
+/* The scales of an affine format, which lie beside the weights. */
+typedef struct sb_group {
+    int steps;              /* of 32 weights that share a scale; 0: a format without groups */
+    samebits_format scales; /* their dtype, and that of the biases */
+} sb_group;
+
 /* Where rows of weights lie. Strides are in elements for a float format; for a quantised one row_stride is
  * in bytes and the bytes of a row are contiguous. */
 typedef struct sb_rows {
@@ -25,11 +31,16 @@ typedef struct sb_rows {
     const void *data;
     int64_t n, k;
     int64_t row_stride, col_stride;
+    /* An affine format's: (N, K / group), strides in elements. */
+    sb_group group;
+    const void *scales, *biases;
+    int64_t scale_stride[2], bias_stride[2];
 } sb_rows;
 
 /* Prepared weights. */
 struct samebits_weights {
     samebits_format format;
+    sb_group group;
     int64_t n, k;
     const uint8_t *panels;
     void *owned; /* storage to free, or NULL when it is the caller's */
@@ -41,13 +52,19 @@ struct samebits_weights {
 const sb_format *sb_format_info(samebits_format format);
 SB_INLINE int sb_format_is_float(samebits_format format) { return format <= SAMEBITS_FORMAT_BF16; }
 
+SB_INLINE int sb_format_is_affine(samebits_format format)
+{
+    return format >= SAMEBITS_FORMAT_AFFINE_2 && format <= SAMEBITS_FORMAT_AFFINE_8;
+}
+
 SB_INLINE int64_t sb_panels(int64_t n) { return sb_ceil_div(n, SB_PANEL); }
 
 /* Bytes of one panel of k weights a column. */
-SB_INLINE int64_t sb_panel_size(samebits_format format, int64_t k)
+SB_INLINE int64_t sb_panel_size(samebits_format format, sb_group group, int64_t k)
 {
     const sb_format *f = sb_format_info(format);
-    return k / f->block * f->panel_bytes;
+    const int64_t scale_bytes = group.scales == SAMEBITS_FORMAT_F32 ? 4 : 2;
+    return k / f->block * f->panel_bytes + (group.steps ? k / f->block / group.steps * 2 * scale_bytes * SB_PANEL : 0);
 }
 
 /* Packs columns [16 * panel, 16 * panel + 16) of the rows. */
@@ -63,5 +80,9 @@ void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, in
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes);
+void sb_pack_panel_affine(const sb_rows *rows, int64_t panel, void *out);
+/* Three tensors, at the first row that is wanted, their rows without gaps. */
+void sb_unpack_panel_affine(samebits_format format, sb_group group, int64_t k, const void *in, int column, int count,
+                            void *w, void *scales, void *biases);
 
 #endif

@@ -1,22 +1,25 @@
-/* GGUF's quantised blocks: their integers, and how a panel holds them (spec/formats.md).
+/* GGUF's quantised blocks and MLX's affine rows: their integers, and how a panel holds them (spec/formats.md).
  *
  * A panel is two streams. First the quants, 32 weights of all 16 columns at a time ("a step"), in planes of 64 bytes,
  * 4 bytes a column. The low bits of a weight, and i = 0..3 for the bytes of a column:
- *   8 (Q8_0): plane y has weight 4y + i + 128.
+ *   8 (Q8_0, AFFINE_8): plane y has weight 4y + i; that of Q8_0 with 128 added.
  *   4: plane z has weight 4z + i in its low nibble and weight 16 + 4z + i in its high one.
- *   2 (Q2_K, Q3_K): plane h has weight 16h + 4z + i in bits 2z, 2z + 1.
+ *   2 (Q2_K, Q3_K, AFFINE_2 and 3): plane h has weight 16h + 4z + i in bits 2z, 2z + 1.
  * The bits above have planes of their own behind those:
- *   1 (Q5, Q3_K): bit y of the one plane is that of weight 4y + i.
- *   2 (Q6_K): bits 2z, 2z + 1 of plane h are those of weight 16h + 4z + i.
+ *   1 (Q5, Q3_K, AFFINE_3 and 5): bit y of the one plane is that of weight 4y + i.
+ *   2 (Q6_K, AFFINE_6): bits 2z, 2z + 1 of plane h are those of weight 16h + 4z + i.
  * Then the scales, block by block:
  *   Q4_0, Q5_0, Q8_0, IQ4_NL: d[16], f16. MXFP4: e[16], bytes.
  *   Q4_1, Q5_1: d[16], dmin[16]: minus the format's m.
  *   Q4_K, Q5_K: d[16], dmin[16], then for each of the 8 steps scale[16] and min[16], bytes.
  *   Q2_K: d[16], dmin[16], then for each half of a step a byte[16], scale in the low nibble and min in the high one.
  *   Q3_K, Q6_K: d[16], then for each half of a step scale[16], int8.
+ *   AFFINE: for each group d[16] and dmin[16], the scales and minus the biases, in their own dtype.
  * A vector load of a plane is then the 4 bytes a column that a 4-way integer dot takes. */
 #ifndef SB_GGUF_H
 #define SB_GGUF_H
+
+#include <math.h>
 
 #include "base/float16.h"
 #include "formats/formats.h"
@@ -26,16 +29,16 @@
 
 /* One block of one column in plain integers. */
 typedef struct sb_gguf_block {
-    uint16_t d, dmin;           /* f16; MXFP4: d is the exponent */
+    uint32_t d, dmin;           /* bits of f16; MXFP4: d is the exponent; affine: bits of f32 */
     uint8_t scale[16], min[16]; /* Q4_K, Q5_K: a step each; Q2_K, Q3_K, Q6_K (int8): 16 weights each; else 1 */
     uint8_t q[256];             /* as stored: codes, or without the offset; Q8_0 with 128 added */
 } sb_gguf_block;
 
-SB_INLINE int sb_gguf_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q2_K; }
+SB_INLINE int sb_gguf_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q2_K && f <= SAMEBITS_FORMAT_Q6_K; }
 SB_INLINE int sb_gguf_has_min(samebits_format f)
 {
-    return f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 || f == SAMEBITS_FORMAT_Q2_K ||
-           f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
+    return sb_format_is_affine(f) || f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 ||
+           f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
 }
 /* Scales a step. */
 SB_INLINE int sb_gguf_parts(samebits_format f)
@@ -45,16 +48,26 @@ SB_INLINE int sb_gguf_parts(samebits_format f)
 /* Bits of a weight in the first planes, and in those behind; also the numbers of these planes. */
 SB_INLINE int sb_gguf_low_bits(samebits_format f)
 {
-    if (f == SAMEBITS_FORMAT_Q8_0) return 8;
-    return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K ? 2 : 4;
+    switch (f) {
+    case SAMEBITS_FORMAT_AFFINE_8:
+    case SAMEBITS_FORMAT_Q8_0: return 8;
+    case SAMEBITS_FORMAT_AFFINE_2:
+    case SAMEBITS_FORMAT_AFFINE_3:
+    case SAMEBITS_FORMAT_Q2_K:
+    case SAMEBITS_FORMAT_Q3_K: return 2;
+    default: return 4;
+    }
 }
 SB_INLINE int sb_gguf_high_bits(samebits_format f)
 {
     switch (f) {
+    case SAMEBITS_FORMAT_AFFINE_3:
+    case SAMEBITS_FORMAT_AFFINE_5:
     case SAMEBITS_FORMAT_Q5_0:
     case SAMEBITS_FORMAT_Q5_1:
     case SAMEBITS_FORMAT_Q3_K:
     case SAMEBITS_FORMAT_Q5_K: return 1;
+    case SAMEBITS_FORMAT_AFFINE_6:
     case SAMEBITS_FORMAT_Q6_K: return 2;
     default: return 0;
     }
@@ -114,14 +127,25 @@ SB_INLINE const uint8_t *sb_gguf_scales(samebits_format f, const uint8_t *panel,
     return panel + k / SB_STEP * sb_gguf_step_bytes(f);
 }
 
-/* Block `index` of one column of a panel. */
-void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_t index, int column,
+/* Block `index` of one column of a panel; for an affine format, 32 weights. */
+void sb_gguf_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
                  sb_gguf_block *block);
+/* The 32 weights of a step of one column, as the planes at `step` hold them. */
+void sb_gguf_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step);
+void sb_gguf_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q);
+/* The scale and minus the bias of a group of one column, as bits of f32. */
+void sb_affine_get_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index,
+                          int column, sb_gguf_block *block);
 
 SB_INLINE float sb_gguf_d(samebits_format f, const sb_gguf_block *b)
 {
-    if (f != SAMEBITS_FORMAT_MXFP4) return sb_from_f16(b->d);
-    return sb_float(b->d < 2 ? 0x00200000u << b->d : (uint32_t)(b->d - 1) << 23); /* 2^(e - 128) */
+    if (sb_format_is_affine(f)) return sb_float(b->d);
+    if (f != SAMEBITS_FORMAT_MXFP4) return sb_from_f16((uint16_t)b->d);
+    return sb_float(b->d < 2 ? 0x00200000u << b->d : (b->d - 1) << 23); /* 2^(e - 128) */
+}
+SB_INLINE float sb_gguf_dmin(samebits_format f, const sb_gguf_block *b)
+{
+    return sb_format_is_affine(f) ? sb_float(b->dmin) : sb_from_f16((uint16_t)b->dmin);
 }
 /* What d is multiplied with for the weights of index j, a step or half a step. */
 SB_INLINE int sb_gguf_scale(samebits_format f, const sb_gguf_block *b, int j)
@@ -130,13 +154,13 @@ SB_INLINE int sb_gguf_scale(samebits_format f, const sb_gguf_block *b, int j)
 }
 
 /* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
- * integer is exact in f32, so the value has one rounding at most: that of the subtraction of the minimum. */
+ * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, and fma is as good. */
 SB_INLINE float sb_gguf_weight(samebits_format f, const sb_gguf_block *b, int s, int i)
 {
     const int j = sb_gguf_parts(f) == 2 ? 2 * s + i / 16 : s;
     const float scaled = sb_gguf_d(f, b) * (float)sb_gguf_scale(f, b, j);
-    const float value = scaled * (float)sb_gguf_integer(f, b->q[s * SB_STEP + i]);
-    return sb_gguf_has_min(f) ? value - sb_from_f16(b->dmin) * (float)b->min[j] : value;
+    const float q = (float)sb_gguf_integer(f, b->q[s * SB_STEP + i]);
+    return sb_gguf_has_min(f) ? fmaf(scaled, q, -(sb_gguf_dmin(f, b) * (float)b->min[j])) : scaled * q;
 }
 
 #endif

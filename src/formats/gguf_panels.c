@@ -168,7 +168,7 @@ static int adds_min(samebits_format format) { return sb_gguf_has_min(format) && 
 
 static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *b)
 {
-    b->d = 0;
+    b->d = b->dmin = 0;
     memcpy(&b->d, p + d_offset(format), (size_t)d_size(format));
     if (sb_gguf_has_min(format)) memcpy(&b->dmin, p + d_offset(format) + 2, 2);
     if (adds_min(format)) b->dmin ^= 0x8000;
@@ -206,7 +206,7 @@ static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *
 
 static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t *p)
 {
-    const uint16_t dmin = adds_min(format) ? b->dmin ^ 0x8000 : b->dmin;
+    const uint16_t dmin = (uint16_t)(adds_min(format) ? b->dmin ^ 0x8000 : b->dmin);
     memcpy(p + d_offset(format), &b->d, (size_t)d_size(format));
     if (sb_gguf_has_min(format)) memcpy(p + d_offset(format) + 2, &dmin, 2);
     switch (format) {
@@ -242,7 +242,7 @@ static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t 
 
 /* --- integers <-> one column of a panel ----------------------------------------------------------- */
 
-static void put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
+void sb_gguf_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
 {
     const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
     uint32_t plane[8] = {0};
@@ -258,7 +258,7 @@ static void put_step(samebits_format format, const uint8_t *q, int column, uint8
     for (int i = 0; i < low + high; i++) store_word(step + 4 * column + i * SB_PLANE, plane[i]);
 }
 
-static void get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
+void sb_gguf_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
 {
     const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
     const uint8_t *in = step + 4 * column;
@@ -302,24 +302,29 @@ static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k,
     uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     uint8_t *scales = panel + k / SB_STEP * sb_gguf_step_bytes(format) + index * sb_gguf_scale_bytes(format);
     for (int s = 0; s < steps; s++)
-        put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
+        sb_gguf_put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
     memcpy(scales + size * column, &b->d, (size_t)size);
     if (sb_gguf_has_min(format)) memcpy(scales + 2 * SB_PANEL + 2 * column, &b->dmin, 2);
     scales += sb_gguf_d_bytes(format);
     for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
 }
 
-void sb_gguf_get(samebits_format format, const uint8_t *panel, int64_t k, int64_t index, int column, sb_gguf_block *b)
+void sb_gguf_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
+                 sb_gguf_block *b)
 {
     const int steps = sb_gguf_steps(format), size = d_size(format);
     const uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
     const uint8_t *scales = sb_gguf_scales(format, panel, k) + index * sb_gguf_scale_bytes(format);
     for (int s = 0; s < steps; s++)
-        get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
-    b->d = 0;
+        sb_gguf_get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
+    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
+    if (sb_format_is_affine(format)) {
+        sb_affine_get_scales(format, group, panel, k, index / group.steps, column, b);
+        return;
+    }
+    b->d = b->dmin = 0;
     memcpy(&b->d, scales + size * column, (size_t)size);
     if (sb_gguf_has_min(format)) memcpy(&b->dmin, scales + 2 * SB_PANEL + 2 * column, 2);
-    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
     scales += sb_gguf_d_bytes(format);
     for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
 }
@@ -349,7 +354,7 @@ void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int
     for (int c = 0; c < count; c++) {
         uint8_t *row = (uint8_t *)rows + c * row_stride_bytes;
         for (int64_t i = 0; i < k / f->block; i++) {
-            sb_gguf_get(format, in, k, i, column + c, &block);
+            sb_gguf_get(format, (sb_group){0}, in, k, i, column + c, &block);
             write_block(format, &block, row + i * f->block_bytes);
         }
     }

@@ -18,6 +18,7 @@ typedef struct sb_matmul_args {
     const float *x;   /* tiles of `tile` rows, the last one lower: [tile][k][rows of the tile], or as pack wrote them */
     int64_t tile;     /* rows a tile, at most the row's max_tile */
     const uint8_t *w; /* panels, one after the other */
+    sb_group group;   /* of an affine format's scales */
     int64_t panel_size; /* bytes from one panel to the next */
     float *acc;         /* [rows][acc_stride] */
     int64_t acc_stride; /* elements, at least SB_PANEL * panels */

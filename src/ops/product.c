@@ -37,7 +37,8 @@ static void plan_blocks(plan *p)
     p->block_panels = SB_MIN(p->block_panels, panels);
     p->col_blocks = sb_ceil_div(panels, p->block_panels);
     p->x_bytes = sb_matmul_x_bytes(p->row, q->k);
-    p->panel_size = sb_panel_size(q->weights ? q->weights->format : q->rows.format, q->k);
+    p->panel_size = q->weights ? sb_panel_size(q->weights->format, q->weights->group, q->k)
+                               : sb_panel_size(q->rows.format, q->rows.group, q->k);
 }
 
 /* Steps of k that go through a tile at a time: the scattered writes then stay in L1. */
@@ -115,6 +116,7 @@ static void block_task(void *arg, int64_t index, int worker)
                                  .tile = p->tile,
                                  .w = task_panels(p, batch, panel, panels, worker),
                                  .panel_size = p->panel_size,
+                                 .group = q->weights ? q->weights->group : q->rows.group,
                                  .acc = acc,
                                  .acc_stride = acc_stride};
     p->row->fn(&args);

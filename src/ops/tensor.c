@@ -5,8 +5,8 @@
 static const struct {
     const char *name;
     int size;
-} dtypes[] = {[SB_F32] = {"f32", 4}, [SB_F16] = {"f16", 2}, [SB_BF16] = {"bf16", 2},
-              [SB_U8] = {"u8", 1},   [SB_I32] = {"i32", 4}, [SB_BOOL] = {"bool", 1}};
+} dtypes[] = {[SB_F32] = {"f32", 4}, [SB_F16] = {"f16", 2}, [SB_BF16] = {"bf16", 2}, [SB_U8] = {"u8", 1},
+              [SB_I32] = {"i32", 4}, [SB_U32] = {"u32", 4}, [SB_BOOL] = {"bool", 1}};
 
 int sb_dtype_size(sb_dtype dtype) { return dtypes[dtype].size; }
 const char *sb_dtype_name(sb_dtype dtype) { return dtypes[dtype].name; }
@@ -24,6 +24,7 @@ static int find_dtype(DLDataType t, sb_dtype *dtype)
     case kDLBfloat * 256 + 16: *dtype = SB_BF16; return 1;
     case kDLUInt * 256 + 8: *dtype = SB_U8; return 1;
     case kDLInt * 256 + 32: *dtype = SB_I32; return 1;
+    case kDLUInt * 256 + 32: *dtype = SB_U32; return 1;
     case DL_BOOL * 256 + 8: *dtype = SB_BOOL; return 1;
     }
     return 0;

@@ -9,7 +9,7 @@
 
 #define SB_MAX_DIMS 8
 
-typedef enum sb_dtype { SB_F32, SB_F16, SB_BF16, SB_U8, SB_I32, SB_BOOL } sb_dtype;
+typedef enum sb_dtype { SB_F32, SB_F16, SB_BF16, SB_U8, SB_I32, SB_U32, SB_BOOL } sb_dtype;
 
 /* A tensor whose shape, strides (elements) and extent are known to be sane. */
 typedef struct sb_view {
@@ -26,6 +26,7 @@ enum { /* dtypes that a tensor may have, as a set */
        SB_SET_FLOATS = 1 << SB_F32 | 1 << SB_F16 | 1 << SB_BF16,
        SB_SET_U8 = 1 << SB_U8,
        SB_SET_I32 = 1 << SB_I32,
+       SB_SET_U32 = 1 << SB_U32,
        SB_SET_BOOL = 1 << SB_BOOL
 };
 

@@ -41,18 +41,32 @@ samebits_status samebits_format_row_size(samebits_format format, int64_t k, size
     return SAMEBITS_OK;
 }
 
-samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes)
+samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t n, int64_t k, size_t *bytes)
 {
-    if (!bytes) return sb_fail(SAMEBITS_ERR_NULL, "bytes is NULL: pass the address of a size_t");
     const samebits_status status = check_depth(format, k);
     if (status) return status;
     if (n < 0) return sb_fail(SAMEBITS_ERR_PARAM, "N is %lld, want 0 or more", (long long)n);
     const sb_format *f = sb_format_info(format);
+    const int64_t scale_bytes = group.steps ? sb_panel_size(format, group, group.steps * f->block) : 0;
+    const size_t block_bytes = (size_t)(group.steps ? scale_bytes : f->panel_bytes);
     size_t panel;
-    if (__builtin_mul_overflow((size_t)(k / f->block), (size_t)f->panel_bytes, &panel) ||
+    if (__builtin_mul_overflow((size_t)(k / f->block / (group.steps ? group.steps : 1)), block_bytes, &panel) ||
         __builtin_mul_overflow(panel, (size_t)sb_panels(n), bytes) || *bytes > INT64_MAX)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "%lld x %lld weights overflow size_t", (long long)n, (long long)k);
     return SAMEBITS_OK;
+}
+
+static samebits_status refuse_affine(samebits_format format, const char *instead)
+{
+    return sb_fail(SAMEBITS_ERR_FORMAT, "format %s has scales beside its rows: call %s", samebits_format_name(format),
+                   instead);
+}
+
+samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes)
+{
+    if (!bytes) return sb_fail(SAMEBITS_ERR_NULL, "bytes is NULL: pass the address of a size_t");
+    if (sb_format_is_affine(format)) return refuse_affine(format, "samebits_weights_size_affine");
+    return sb_weights_bytes(format, (sb_group){0}, n, k, bytes);
 }
 
 samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *rows, sb_view *view)
@@ -60,6 +74,7 @@ samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *r
     static const sb_dtype dtype_of[] = {SB_F32, SB_F16, SB_BF16};
     if (!sb_format_info(format))
         return sb_fail(SAMEBITS_ERR_FORMAT, "weight format %d is unknown: want one of samebits_format", (int)format);
+    if (sb_format_is_affine(format)) return refuse_affine(format, "samebits_weights_prepare_affine");
     const int is_float = sb_format_is_float(format);
     samebits_status status = sb_view_of(w, "w", is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
     if (status) return status;
@@ -95,17 +110,12 @@ static void pack_task(void *arg, int64_t index, int worker)
     sb_pack_panel(job->rows, index, job->panels + index * job->panel_size);
 }
 
-samebits_status samebits_weights_prepare(samebits_context *context, const DLTensor *w, samebits_format format,
-                                         void *storage, samebits_weights **weights)
+samebits_status sb_weights_make(samebits_context *context, const sb_rows *rows, void *storage,
+                                samebits_weights **weights)
 {
-    if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: pass the address of a samebits_weights *");
-    *weights = NULL;
-    if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
-    sb_rows rows;
-    sb_view view;
     size_t size;
-    samebits_status status = sb_rows_of(w, format, &rows, &view);
-    if (status || (status = samebits_weights_size(format, rows.n, rows.k, &size))) return status;
+    const samebits_status status = sb_weights_bytes(rows->format, rows->group, rows->n, rows->k, &size);
+    if (status) return status;
     if ((uintptr_t)storage % SB_ALIGN)
         return sb_fail(SAMEBITS_ERR_PARAM, "storage is not aligned to %d bytes", SB_ALIGN);
 
@@ -115,17 +125,30 @@ samebits_status samebits_weights_prepare(samebits_context *context, const DLTens
         sb_free(context, p, sizeof *p);
         return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: packed weights need %zu bytes", size);
     }
-    *p = (samebits_weights){.format = format,
-                            .n = rows.n,
-                            .k = rows.k,
+    *p = (samebits_weights){.format = rows->format,
+                            .group = rows->group,
+                            .n = rows->n,
+                            .k = rows->k,
                             .panels = storage ? storage : owned,
                             .owned = owned,
                             .owned_size = size,
                             .allocator = context->options.allocator};
-    pack_job job = {&rows, storage ? storage : owned, sb_panel_size(format, rows.k)};
-    sb_parallel(context, sb_panels(rows.n), pack_task, &job);
+    pack_job job = {rows, storage ? storage : owned, sb_panel_size(rows->format, rows->group, rows->k)};
+    sb_parallel(context, sb_panels(rows->n), pack_task, &job);
     *weights = p;
     return SAMEBITS_OK;
+}
+
+samebits_status samebits_weights_prepare(samebits_context *context, const DLTensor *w, samebits_format format,
+                                         void *storage, samebits_weights **weights)
+{
+    if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: pass the address of a samebits_weights *");
+    *weights = NULL;
+    if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
+    sb_rows rows;
+    sb_view view;
+    const samebits_status status = sb_rows_of(w, format, &rows, &view);
+    return status ? status : sb_weights_make(context, &rows, storage, weights);
 }
 
 void samebits_weights_destroy(samebits_weights **weights)
@@ -147,6 +170,7 @@ samebits_status samebits_weights_restore_rows(const samebits_weights *weights, i
                                               size_t row_stride)
 {
     if (!weights || !rows) return sb_fail(SAMEBITS_ERR_NULL, "%s is NULL", weights ? "rows" : "weights");
+    if (sb_format_is_affine(weights->format)) return refuse_affine(weights->format, "samebits_weights_restore_affine");
     size_t row_size;
     const samebits_status status = samebits_format_row_size(weights->format, weights->k, &row_size);
     if (status) return status;
@@ -155,7 +179,7 @@ samebits_status samebits_weights_restore_rows(const samebits_weights *weights, i
     if (first < 0 || count < 0 || count > weights->n || first > weights->n - count)
         return sb_fail(SAMEBITS_ERR_PARAM, "rows %lld to %lld are asked for, and there are %lld", (long long)first,
                        (long long)first + (long long)count, (long long)weights->n);
-    const int64_t panel_size = sb_panel_size(weights->format, weights->k);
+    const int64_t panel_size = sb_panel_size(weights->format, weights->group, weights->k);
     for (int64_t done = 0; done < count;) {
         const int64_t row = first + done;
         const int column = (int)(row % SB_PANEL), columns = (int)SB_MIN(SB_PANEL - column, count - done);

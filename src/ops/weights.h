@@ -2,10 +2,17 @@
 #ifndef SB_OPS_WEIGHTS_H
 #define SB_OPS_WEIGHTS_H
 
+#include "base/context.h"
 #include "formats/formats.h"
 #include "ops/tensor.h"
 
 /* Checks a tensor of weights and describes its rows. Errors: as samebits_weights_prepare. */
 samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *rows, sb_view *view);
+
+/* Bytes of the panels of n rows. Errors: FORMAT, PARAM, OVERFLOW. */
+samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t n, int64_t k, size_t *bytes);
+/* Makes *weights, packed into storage if that is not NULL. Errors: FORMAT, PARAM, OVERFLOW, MEMORY. */
+samebits_status sb_weights_make(samebits_context *context, const sb_rows *rows, void *storage,
+                                samebits_weights **weights);
 
 #endif

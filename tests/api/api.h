@@ -53,6 +53,7 @@ int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);
 int api_dequantised_tests(void);
+int api_affine_tests(void);
 int api_mode_tests(void);
 
 #endif

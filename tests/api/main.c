@@ -29,6 +29,7 @@ static const struct {
     {"weights", api_weights_tests},
     {"quantized", api_quantized_tests},
     {"dequantised", api_dequantised_tests},
+    {"affine", api_affine_tests},
     {"elementwise", api_elementwise_tests},
     {"rope", api_rope_tests},
     {"mode", api_mode_tests},

@@ -121,7 +121,7 @@ static void test_dequantised(void **state)
 {
     (void)state;
     test_rng rng = {71};
-    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++)
+    for (int f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++)
         for (int64_t blocks = 1; blocks <= 21; blocks += 10)
             for (int finite = 0; finite < 2; finite++) {
                 const samebits_format format = (samebits_format)f;

@@ -34,7 +34,7 @@ static op_case quantized_case(quantized_user *u)
 
 static void each_format(void (*check)(quantized_user *u))
 {
-    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++)
+    for (int f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++)
         for (int order = SAMEBITS_ORDER_PORTABLE_1; order <= SAMEBITS_ORDER_INT8_1; order++) {
             quantized_user u = {(samebits_format)f, (samebits_order)order};
             check(&u);

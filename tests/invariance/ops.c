@@ -310,7 +310,7 @@ static int make_float(int index, row_op *op)
     return 0;
 }
 
-enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_COUNT - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 1 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
 
 int ops_make(int index, row_op *op)
 {

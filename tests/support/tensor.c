@@ -11,7 +11,7 @@ static test_tensor *all;
 
 size_t test_dtype_size(test_dtype dtype)
 {
-    static const size_t size[] = {4, 2, 2, 1, 4, 1};
+    static const size_t size[] = {4, 2, 2, 1, 4, 1, 4};
     return size[dtype];
 }
 
@@ -23,6 +23,7 @@ static DLDataType dl_dtype(test_dtype dtype)
     case TEST_BF16: return (DLDataType){kDLBfloat, 16, 1};
     case TEST_U8: return (DLDataType){kDLUInt, 8, 1};
     case TEST_I32: return (DLDataType){kDLInt, 32, 1};
+    case TEST_U32: return (DLDataType){kDLUInt, 32, 1};
     default: return (DLDataType){6, 8, 1}; /* bool, unnamed in old DLPack headers */
     }
 }

@@ -9,7 +9,7 @@
 
 #define TEST_MAX_DIMS 16
 
-typedef enum test_dtype { TEST_F32, TEST_F16, TEST_BF16, TEST_U8, TEST_I32, TEST_BOOL } test_dtype;
+typedef enum test_dtype { TEST_F32, TEST_F16, TEST_BF16, TEST_U8, TEST_I32, TEST_BOOL, TEST_U32 } test_dtype;
 
 typedef struct test_tensor {
     DLTensor dl; /* data, shape and strides point into this struct and its memory */

@@ -54,7 +54,7 @@ static void fill_operands(check_rng *rng, const sb_matmul_row *row, const fill *
 static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *how, int64_t rows, int64_t panels,
                 int64_t k, check_rng *rng)
 {
-    const int64_t stride = panels * SB_PANEL + 16, panel_size = sb_panel_size(row->format, k);
+    const int64_t stride = panels * SB_PANEL + 16, panel_size = sb_panel_size(row->format, (sb_group){0}, k);
     const int64_t tile = sb_ceil_div(rows, sb_ceil_div(rows, row->max_tile));
     float *x = check_alloc((size_t)(rows * k) * 4);
     uint8_t *w = check_alloc((size_t)(panels * panel_size));

@@ -13,8 +13,13 @@
 
 enum { SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
 
-/* Weights of 5 bits without an offset: pairs of int16 need one to stay in range (int8_simd.h). */
-SB_INLINE int sb_is_centred(samebits_format f) { return f == SAMEBITS_FORMAT_Q5_1 || f == SAMEBITS_FORMAT_Q5_K; }
+/* What is taken off weights without an offset, so that sums of int16 and signed bytes stay in range (int8_simd.h). */
+SB_INLINE int sb_centre(samebits_format f)
+{
+    if (sb_gguf_offset(f) || !sb_gguf_has_min(f)) return 0;
+    const int bits = sb_gguf_low_bits(f) + sb_gguf_high_bits(f);
+    return bits == 5 ? 16 : bits == 8 ? 128 : 0;
+}
 
 /* Quantises 32 activations; returns their scale. */
 SB_INLINE float sb_quantize_step(const float *x, int8_t q[SB_STEP])

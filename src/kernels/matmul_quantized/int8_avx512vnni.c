@@ -12,3 +12,9 @@ void sb_matmul_int8_q3_k_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEB
 void sb_matmul_int8_q4_k_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_K, a); }
 void sb_matmul_int8_q5_k_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_K, a); }
 void sb_matmul_int8_q6_k_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q6_K, a); }
+void sb_matmul_int8_affine_2_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_2, a); }
+void sb_matmul_int8_affine_3_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_3, a); }
+void sb_matmul_int8_affine_4_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_4, a); }
+void sb_matmul_int8_affine_5_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_5, a); }
+void sb_matmul_int8_affine_6_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_6, a); }
+void sb_matmul_int8_affine_8_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_8, a); }

@@ -18,12 +18,12 @@ SB_INLINE int32_t start_word(lanes kind, sums s, int factor)
     return kind == WORDS ? low + high : (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
 }
 
-/* The two words from which a step's sums start: minus the format's offset. Q5_1 and Q5_K have none, but their pairs of
- * int16 need one, 16, to stay in range; the second word adds it again. For Q2_K the first word is not a start: it has
+/* The two words from which a step's sums start: minus the format's offset. Some formats have none, but their sums
+ * need one to stay in range (sb_centre); the second word adds it again. For Q2_K the first word is not a start: it has
  * the sums of both halves of the step, as int16. */
 SB_INLINE void starts(samebits_format f, lanes kind, sums first, sums second, int32_t start[2])
 {
-    const int offset = sb_is_centred(f) && kind == PAIRS ? 16 : sb_gguf_offset(f);
+    const int centre = sb_centre(f), offset = centre ? centre : sb_gguf_offset(f);
     if (f == SAMEBITS_FORMAT_Q2_K) {
         const int low = first.low + first.high, high = second.low + second.high;
         start[0] = (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);

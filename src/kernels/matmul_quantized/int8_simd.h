@@ -51,13 +51,13 @@ SB_INLINE vi scale_lanes(vi scale) { return vi_or(vi_and(scale, vi_set1(0xFFFF))
 /* Two scales a step: two sums one after the other. */
 SB_INLINE int parts(samebits_format f) { return sb_gguf_parts(f); }
 SB_INLINE int has_two_mins(samebits_format f) { return sb_gguf_has_min(f) && parts(f) == 2; }
-/* Q8_0 is read as it lies; the others are decoded to bytes once when there are many rows. */
-SB_INLINE int has_decoded(samebits_format f) { return f != SAMEBITS_FORMAT_Q8_0; }
+/* Bytes are read as they lie; the others are decoded to bytes once when there are many rows. */
+SB_INLINE int has_decoded(samebits_format f) { return sb_gguf_low_bits(f) != 8; }
 
 /* Two scales become lanes that a sum is multiplied with, two minima the int16 of a lane. */
-SB_INLINE step_scales read_int8_scales(samebits_format f, const uint8_t *scales, int64_t step, int c)
+SB_INLINE step_scales read_int8_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
 {
-    step_scales r = read_scales(f, scales, step, c);
+    step_scales r = read_scales(f, group, scales, step, c);
     if (parts(f) == 2)
         for (int h = 0; h < 2; h++) r.s[h] = scale_lanes(r.s[h]);
     if (has_two_mins(f)) r.n[0] = vi_or(r.n[0], vi_shl(r.n[1], 16));
@@ -75,11 +75,12 @@ typedef struct {
 typedef struct {
     const uint8_t *quants, *scales; /* the panel's streams */
     const chunk *decoded;           /* what is_decoded below, a constant, chooses */
+    sb_group group;
 } source;
 
 SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const source *from, int64_t step, int c)
 {
-    if (!is_decoded) return read_int8_scales(f, from->scales, step, c);
+    if (!is_decoded) return read_int8_scales(f, from->group, from->scales, step, c);
     step_scales r = {.d = vf_load(from->decoded->d[step] + c)};
     if (sb_gguf_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
     if (parts(f) == 2) {
@@ -97,14 +98,20 @@ SB_INLINE vi load_plane(samebits_format f, int is_decoded, const source *from, i
 }
 
 /* Bytes without VNNI are made signed: their products stay within int16, pair by pair, and are added up as int32. */
-SB_INLINE int is_signed(samebits_format f) { return SIGNED_BYTES && sb_gguf_offset(f) == 128; }
-SB_INLINE int is_centred(samebits_format f) { return PAIRS && sb_is_centred(f); }
-SB_INLINE int starts_at_zero(samebits_format f) { return is_signed(f) || (sb_gguf_offset(f) == 0 && !is_centred(f)); }
+SB_INLINE int is_signed(samebits_format f) { return SIGNED_BYTES && (sb_gguf_offset(f) == 128 || sb_centre(f) == 128); }
+SB_INLINE int is_centred(samebits_format f) { return is_signed(f) ? sb_centre(f) == 128 : PAIRS && sb_centre(f); }
+/* 6 bits without an offset in pairs: two products fit int16, the sum of all does not. */
+SB_INLINE int is_wide(samebits_format f) { return PAIRS && f == SAMEBITS_FORMAT_AFFINE_6; }
+SB_INLINE int starts_at_zero(samebits_format f)
+{
+    return is_signed(f) || is_wide(f) || (sb_gguf_offset(f) == 0 && !is_centred(f));
+}
 
 SB_INLINE vi dot_weights(samebits_format f, vi sum, vi w, vi x)
 {
 #if SIGNED_BYTES
     if (is_signed(f)) return vi_dot4_signed(sum, vi_xor(w, vi_set1((int32_t)0x80808080)), x);
+    if (is_wide(f)) return vi_dot4_signed(sum, w, x);
 #else
     (void)f;
 #endif
@@ -123,9 +130,8 @@ SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, in
                         int r)
 {
     if (parts(f) == 2) return scaled(sum, scales->s[part]);
-    if (is_signed(f)) return sum;
-    if (is_centred(f)) return vi_add(total(sum), vi_set1(word(record, (SB_X_START + 1) * rows + r)));
-    return total(sum);
+    const vi whole = is_signed(f) || is_wide(f) ? sum : total(sum);
+    return is_centred(f) ? vi_add(whole, vi_set1(word(record, (SB_X_START + 1) * rows + r))) : whole;
 }
 
 /* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order. */
@@ -187,7 +193,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     SB_UNROLL
     for (int p = 0; p < panels; p++) {
         const uint8_t *start = a->w + (panel + p) * a->panel_size;
-        from[p] = (source){start, sb_gguf_scales(f, start, a->k), NULL};
+        from[p] = (source){start, sb_gguf_scales(f, start, a->k), NULL, a->group};
     }
     vf acc[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
@@ -303,8 +309,10 @@ DEFINE_TILES(plain, SAMEBITS_FORMAT_Q4_0)
 DEFINE_TILES(min, SAMEBITS_FORMAT_Q4_K)
 #if PAIRS
 DEFINE_TILES(min_centred, SAMEBITS_FORMAT_Q5_K)
+DEFINE_TILES(min_wide, SAMEBITS_FORMAT_AFFINE_6)
 #else
 #define tile_rows_min_centred tile_rows_min
+#define tile_rows_min_wide    tile_rows_min
 #endif
 #if SIGNED_BYTES
 DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
@@ -314,6 +322,7 @@ DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
 DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
 DEFINE_TILES(two_mins, SAMEBITS_FORMAT_Q2_K)
 DEFINE_TILES(bytes, SAMEBITS_FORMAT_Q8_0)
+DEFINE_TILES(bytes_min, SAMEBITS_FORMAT_AFFINE_8)
 
 /* One chunk of up to TILE_PANELS panels for all rows; next_panel and next_begin say which comes next. */
 SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t next_panel,
@@ -331,17 +340,23 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
     for (int p = 0; p < panels; p++) {
         const uint8_t *w = a->w + (panel + p) * a->panel_size;
         job.ahead[p] = a->w + (next_panel + p) * a->panel_size + next_begin * sb_gguf_step_bytes(f);
-        job.from[p] = (source){w, sb_gguf_scales(f, w, a->k), NULL};
+        job.from[p] = (source){w, sb_gguf_scales(f, w, a->k), NULL, a->group};
         if (has_decoded(f)) {
             decode(f, &job.from[p], begin, count, &decoded[p]);
             job.from[p].decoded = &decoded[p];
         }
     }
     switch (f) {
+    case SAMEBITS_FORMAT_AFFINE_2:
+    case SAMEBITS_FORMAT_AFFINE_3:
+    case SAMEBITS_FORMAT_AFFINE_4:
     case SAMEBITS_FORMAT_Q4_1:
     case SAMEBITS_FORMAT_Q4_K: tile_rows_min(panels, &job); break;
+    case SAMEBITS_FORMAT_AFFINE_5:
     case SAMEBITS_FORMAT_Q5_1:
     case SAMEBITS_FORMAT_Q5_K: tile_rows_min_centred(panels, &job); break;
+    case SAMEBITS_FORMAT_AFFINE_6: tile_rows_min_wide(panels, &job); break;
+    case SAMEBITS_FORMAT_AFFINE_8: tile_rows_bytes_min(panels, &job); break;
     case SAMEBITS_FORMAT_Q2_K: tile_rows_two_mins(panels, &job); break;
     case SAMEBITS_FORMAT_Q3_K:
     case SAMEBITS_FORMAT_Q6_K: tile_rows_two_scales(panels, &job); break;

@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "check/check.h"
+#include "formats/elements.h"
 #include "formats/gguf.h"
 
 /* What the scales of the weights and the activations are made of. */
@@ -29,6 +30,22 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
             if (format == SAMEBITS_FORMAT_MXFP4 && kind == ORDINARY) h = (uint16_t)(120 + h % 16);
             memcpy(bytes + b * f->block_bytes + offset + 2 * i, &h, format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2);
         }
+}
+
+/* Scales and biases of an affine format. */
+static void random_scales(samebits_format type, int kind, int64_t count, uint8_t *scales, check_rng *rng)
+{
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits = (uint32_t)check_next(rng);
+        const float ordinary = (float)((int)(bits % 4001) - 2000) * 0x1p-9f;
+        if (kind == ORDINARY || check_below(rng, kind == EXTREME ? 2 : 400)) {
+            sb_set_element(type, scales, i, ordinary);
+            continue;
+        }
+        const int special = type == SAMEBITS_FORMAT_F16 ? 0x7C00 : type == SAMEBITS_FORMAT_BF16 ? 0x7F80 : 0x7F800000;
+        if (kind != POISONED && (bits & (uint32_t)special) == (uint32_t)special) bits &= ~(uint32_t)special;
+        memcpy(scales + i * sb_element_size(type), &bits, (size_t)sb_element_size(type));
+    }
 }
 
 static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng)
@@ -69,6 +86,7 @@ typedef struct {
     const sb_matmul_row *row, *ref;
     int kind;
     int64_t rows, panels, k;
+    sb_group group;
 } test;
 
 static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc,
@@ -83,7 +101,8 @@ static void run_row(const sb_matmul_row *row, const test *t, const float *x, con
                                  .x = (const float *)packed,
                                  .tile = tile,
                                  .w = w,
-                                 .panel_size = sb_panel_size(row->format, t->k),
+                                 .panel_size = sb_panel_size(row->format, t->group, t->k),
+                                 .group = t->group,
                                  .acc = acc,
                                  .acc_stride = stride};
     row->fn(&args);
@@ -97,13 +116,29 @@ static void run(const test *t, check_rng *rng)
 {
     const sb_format *f = sb_format_info(t->row->format);
     const int64_t stride = t->panels * SB_PANEL + 16, n = t->panels * SB_PANEL, blocks = t->k / f->block;
-    const int64_t panel_size = sb_panel_size(t->row->format, t->k), row_size = blocks * f->block_bytes;
+    const int64_t panel_size = sb_panel_size(t->row->format, t->group, t->k), row_size = blocks * f->block_bytes;
     float *x = check_alloc((size_t)(t->rows * t->k) * 4);
     uint8_t *bytes = check_alloc((size_t)(n * row_size)), *w = check_alloc((size_t)(t->panels * panel_size));
     float *want = check_alloc((size_t)(t->rows * stride) * 4), *have = check_alloc((size_t)(t->rows * stride) * 4);
-    random_rows(t->row->format, t->kind, n * blocks, bytes, rng);
+    const int64_t groups = t->group.steps ? t->k / 32 / t->group.steps : 0;
+    uint8_t *scales = check_alloc((size_t)(2 * n * groups * 4));
+    if (groups) {
+        check_bytes(rng, bytes, n * row_size);
+        random_scales(t->group.scales, t->kind, 2 * n * groups, scales, rng);
+    } else {
+        random_rows(t->row->format, t->kind, n * blocks, bytes, rng);
+    }
     random_x(t->kind, t->rows, t->k, x, rng);
-    const sb_rows rows = {.format = t->row->format, .data = bytes, .n = n, .k = t->k, .row_stride = row_size};
+    const sb_rows rows = {.format = t->row->format,
+                          .data = bytes,
+                          .n = n,
+                          .k = t->k,
+                          .row_stride = row_size,
+                          .group = t->group,
+                          .scales = scales,
+                          .biases = scales + n * groups * sb_element_size(t->group.scales),
+                          .scale_stride = {groups, 1},
+                          .bias_stride = {groups, 1}};
     for (int64_t p = 0; p < t->panels; p++) sb_pack_panel(&rows, p, w + p * panel_size);
     run_row(t->ref, t, x, w, want, stride);
     run_row(t->row, t, x, w, have, stride);
@@ -113,6 +148,7 @@ static void run(const test *t, check_rng *rng)
     check_same(what, want, have, t->rows * stride, 4);
     check_free(x);
     check_free(bytes);
+    check_free(scales);
     check_free(w);
     check_free(want);
     check_free(have);
@@ -125,7 +161,7 @@ static void check_round_trip(samebits_format format, check_rng *rng)
     for (int64_t n = 1; n <= 35; n += 17)
         for (int64_t blocks = 0; blocks <= 9; blocks += 3) {
             const int64_t k = blocks * f->block, size = blocks * f->block_bytes, stride = size + 3;
-            const int64_t panel_size = sb_panel_size(format, k);
+            const int64_t panel_size = sb_panel_size(format, (sb_group){0}, k);
             uint8_t *want = check_alloc((size_t)(n * stride)), *have = check_alloc((size_t)(n * stride));
             uint8_t *w = check_alloc((size_t)(sb_panels(n) * panel_size));
             for (int64_t i = 0; i < n; i++) check_bytes(rng, want + i * stride, size);
@@ -150,7 +186,7 @@ void check_matmul_quantized(void)
     int count;
     const sb_matmul_row *rows = sb_matmul_quantized_rows(&count);
     check_rng rng = {7};
-    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) check_round_trip(f, &rng);
+    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++) check_round_trip(f, &rng);
     for (int i = 0; i < count; i++) {
         const sb_matmul_row *ref = sb_matmul_quantized_select(rows[i].format, rows[i].order, SB_CPU_NONE);
         if (rows[i].cpu & ~check_cpu() || &rows[i] == ref) continue;
@@ -159,12 +195,16 @@ void check_matmul_quantized(void)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
                 for (int kind = 0; kind < KINDS; kind++) {
                     const int64_t blocks = block == 32 ? depths[d] : sb_ceil_div(depths[d], 8);
+                    sb_group group = {0};
+                    if (sb_format_is_affine(rows[i].format))
+                        group = (sb_group){1 << check_below(&rng, 3), (samebits_format)check_below(&rng, 3)};
                     const test t = {.row = &rows[i],
                                     .ref = ref,
                                     .kind = kind,
                                     .rows = heights[h],
                                     .panels = 1 + check_below(&rng, 5),
-                                    .k = blocks * block};
+                                    .k = sb_round_up(blocks, group.steps ? group.steps : 1) * block,
+                                    .group = group};
                     if (check_takes()) run(&t, &rng);
                 }
     }

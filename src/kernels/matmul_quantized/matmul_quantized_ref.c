@@ -14,7 +14,7 @@ static void column_portable(const sb_matmul_args *a, samebits_format format, int
         const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
         for (int64_t i = 0; i < length; i += block_size) {
             sb_gguf_block block;
-            sb_gguf_get(format, weights, a->k, (begin + i) / block_size, column, &block);
+            sb_gguf_get(format, a->group, weights, a->k, (begin + i) / block_size, column, &block);
             for (int j = 0; j < block_size; j++) w[i + j] = sb_gguf_weight(format, &block, j / SB_STEP, j % SB_STEP);
         }
         for (int64_t r = 0; r < a->rows; r++) {
@@ -35,7 +35,7 @@ static float step_value(samebits_format format, const sb_gguf_block *b, int step
         sum[i / 16] += x[i] * sb_gguf_integer(format, b->q[step * SB_STEP + i]);
         xsum[i / 16] += x[i];
     }
-    const float d = sb_gguf_d(format, b), dmin = sb_gguf_has_min(format) ? sb_from_f16(b->dmin) : 0.0f;
+    const float d = sb_gguf_d(format, b), dmin = sb_gguf_has_min(format) ? sb_gguf_dmin(format, b) : 0.0f;
     if (sb_gguf_parts(format) == 2) {
         const int j = 2 * step;
         const float isum = (float)(sb_gguf_scale(format, b, j) * sum[0] + sb_gguf_scale(format, b, j + 1) * sum[1]);
@@ -54,7 +54,7 @@ static void column_int8(const sb_matmul_args *a, samebits_format format, int64_t
     for (int64_t r = 0; r < a->rows; r++) a->acc[r * a->acc_stride + panel * SB_PANEL + column] = 0.0f;
     sb_gguf_block block;
     for (int64_t s = 0; s < a->k / SB_STEP; s++) {
-        if (s % steps == 0) sb_gguf_get(format, weights, a->k, s / steps, column, &block);
+        if (s % steps == 0) sb_gguf_get(format, a->group, weights, a->k, s / steps, column, &block);
         for (int64_t r = 0; r < a->rows; r++) {
             const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
             const float *record = a->x + (t * a->tile * (a->k / SB_STEP) + s * height) * SB_X_DWORDS + r % a->tile;
@@ -103,3 +103,9 @@ DEFINE(q3_k, SAMEBITS_FORMAT_Q3_K)
 DEFINE(q4_k, SAMEBITS_FORMAT_Q4_K)
 DEFINE(q5_k, SAMEBITS_FORMAT_Q5_K)
 DEFINE(q6_k, SAMEBITS_FORMAT_Q6_K)
+DEFINE(affine_2, SAMEBITS_FORMAT_AFFINE_2)
+DEFINE(affine_3, SAMEBITS_FORMAT_AFFINE_3)
+DEFINE(affine_4, SAMEBITS_FORMAT_AFFINE_4)
+DEFINE(affine_5, SAMEBITS_FORMAT_AFFINE_5)
+DEFINE(affine_6, SAMEBITS_FORMAT_AFFINE_6)
+DEFINE(affine_8, SAMEBITS_FORMAT_AFFINE_8)

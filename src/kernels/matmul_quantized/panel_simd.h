@@ -3,6 +3,7 @@
 #define SB_PANEL_SIMD_H
 
 #include "base/simd.h"
+#include "formats/elements_simd.h"
 #include "formats/gguf.h"
 
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
@@ -46,9 +47,18 @@ SB_INLINE vf power_of_two(vi e)
     return vf_mul(vi_as_f(vi_shl(vi_add(half, bias), 23)), vi_as_f(vi_shl(vi_add(rest, bias), 23)));
 }
 
-/* `scales` is the panel's stream. Products of d and dmin with scales are exact. */
-SB_INLINE step_scales read_scales(samebits_format f, const uint8_t *scales, int64_t step, int c)
+/* The group's scales as they lie. */
+SB_INLINE step_scales read_affine(sb_group group, const uint8_t *scales, int64_t step, int c)
 {
+    const int64_t size = SB_PANEL * sb_element_size(group.scales);
+    const uint8_t *d = scales + step / group.steps * 2 * size;
+    return (step_scales){.d = v_elements(group.scales, d, c), .m = v_elements(group.scales, d + size, c)};
+}
+
+/* `scales` is the panel's stream. Products of d and dmin with GGUF's scales are exact. */
+SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
+{
+    if (sb_format_is_affine(f)) return read_affine(group, scales, step, c);
     const uint8_t *block = scales + step / sb_gguf_steps(f) * sb_gguf_scale_bytes(f);
     const uint8_t *bytes = block + sb_gguf_d_bytes(f) + step % sb_gguf_steps(f) * 2 * SB_PANEL + c;
     step_scales r = {.d = f == SAMEBITS_FORMAT_MXFP4 ? power_of_two(vi_load_u8(block + c))

@@ -12,3 +12,9 @@ void sb_matmul_q3_k_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FOR
 void sb_matmul_q4_k_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_Q4_K, a); }
 void sb_matmul_q5_k_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_Q5_K, a); }
 void sb_matmul_q6_k_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_Q6_K, a); }
+void sb_matmul_affine_2_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_2, a); }
+void sb_matmul_affine_3_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_3, a); }
+void sb_matmul_affine_4_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_4, a); }
+void sb_matmul_affine_5_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_5, a); }
+void sb_matmul_affine_6_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_6, a); }
+void sb_matmul_affine_8_neon(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_8, a); }

@@ -59,7 +59,8 @@ SB_INLINE vi read_codes(samebits_format f, const uint8_t *step, int half, int z)
  * each weight flipped the weights are two's complement. */
 SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
 {
-    if (f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q4_1 || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
+    const int has_nibbles = sb_gguf_low_bits(f) == 4 && !sb_gguf_high_bits(f) && sb_gguf_has_min(f);
+    if (has_nibbles || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
     if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
     if (sb_gguf_is_coded(f)) return read_codes(f, step, half, z);
     const vi v = read_bits(f, step, half, z);
@@ -79,7 +80,7 @@ SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
     if (sb_gguf_has_min(f)) {
         vi q = begin ? vi_shr(fields, begin) : fields;
         if (above) q = vi_and(q, vi_set1((1 << bits) - 1));
-        return vf_fms(d, vi_to_f(q), m); /* d * q is exact, so this is the one rounding */
+        return vf_fms(d, vi_to_f(q), m); /* GGUF's d * q is exact, so this is the one rounding of theirs too */
     }
     return vf_mul(d, vi_to_f(vi_sar(above ? vi_shl(fields, above) : fields, 32 - bits)));
 }
@@ -110,7 +111,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
         SB_UNROLL
         for (int v = 0; v < vectors; v++) {
             const step_scales read =
-                read_scales(f, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
+                read_scales(f, a->group, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
             half_scales(f, &read, d[v], m[v]);
         }
         const uint8_t *step = w + s * sb_gguf_step_bytes(f);
@@ -145,8 +146,8 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
 }
 
 /* `count` steps of a panel as f32: out[k][stride]. */
-SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_t begin, int count, float *out,
-                      int stride)
+SB_INLINE void decode(samebits_format f, sb_group group, const uint8_t *panel, int64_t k, int64_t begin, int count,
+                      float *out, int stride)
 {
     const uint8_t *step = panel + begin * sb_gguf_step_bytes(f), *scales = sb_gguf_scales(f, panel, k);
     for (int s = 0; s < count; s++, step += sb_gguf_step_bytes(f), out += SB_STEP * stride) {
@@ -154,7 +155,7 @@ SB_INLINE void decode(samebits_format f, const uint8_t *panel, int64_t k, int64_
         for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
-            const step_scales read = read_scales(f, scales, begin + s, c);
+            const step_scales read = read_scales(f, group, scales, begin + s, c);
             vf d[2], m[2];
             half_scales(f, &read, d, m);
             SB_UNROLL
@@ -250,7 +251,7 @@ SB_INLINE void matmul_portable(samebits_format f, const sb_matmul_args *a)
         for (int64_t p = 0; p < a->panels; p += TILE_PANELS) {
             const int panels = (int)SB_MIN(TILE_PANELS, a->panels - p);
             for (int i = 0; i < panels; i++)
-                decode(f, a->w + (p + i) * a->panel_size, a->k, begin / SB_STEP, (int)(length / SB_STEP),
+                decode(f, a->group, a->w + (p + i) * a->panel_size, a->k, begin / SB_STEP, (int)(length / SB_STEP),
                        w + i * SB_PANEL, panels * SB_PANEL);
             chunk_rows(panels, a, p, begin, length, w);
         }

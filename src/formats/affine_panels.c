@@ -1,0 +1,92 @@
+/* MLX's affine rows to panels and back (gguf.h): a bit stream of integers, and scales and biases beside it. */
+#include "formats/elements.h"
+#include "formats/gguf.h"
+
+static int bits_of(samebits_format format) { return sb_gguf_low_bits(format) + sb_gguf_high_bits(format); }
+
+/* Element i is bits [i * bits, (i + 1) * bits) of the row, from the lowest. 32 elements are whole bytes. */
+static void read_stream(int bits, const uint8_t *in, uint8_t *q)
+{
+    uint32_t held = 0;
+    for (int i = 0, have = 0; i < SB_STEP; i++, have -= bits) {
+        for (; have < bits; have += 8) held |= (uint32_t)*in++ << have;
+        q[i] = (uint8_t)(held & ((1u << bits) - 1));
+        held >>= bits;
+    }
+}
+
+static void write_stream(int bits, const uint8_t *q, uint8_t *out)
+{
+    uint32_t held = 0;
+    for (int i = 0, have = 0; i < SB_STEP; i++) {
+        held |= (uint32_t)q[i] << have;
+        for (have += bits; have >= 8; have -= 8, held >>= 8) *out++ = (uint8_t)held;
+    }
+}
+
+/* The scales of a group; the minima, which are minus the biases, follow them. */
+static uint8_t *group_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index)
+{
+    return (uint8_t *)sb_gguf_scales(format, panel, k) + index * 2 * SB_PANEL * sb_element_size(group.scales);
+}
+
+static void negate(samebits_format type, void *bits) { ((uint8_t *)bits)[sb_element_size(type) - 1] ^= 0x80; }
+
+void sb_pack_panel_affine(const sb_rows *rows, int64_t panel, void *out)
+{
+    const sb_format *f = sb_format_info(rows->format);
+    const size_t size = (size_t)sb_element_size(rows->group.scales);
+    const int64_t steps = rows->k / SB_STEP;
+    for (int c = 0; c < SB_PANEL; c++) {
+        const int64_t col = panel * SB_PANEL + c;
+        const uint8_t *row = (const uint8_t *)rows->data + col * rows->row_stride;
+        uint8_t q[SB_STEP] = {0};
+        for (int64_t s = 0; s < steps; s++) {
+            if (col < rows->n) read_stream(bits_of(rows->format), row + s * f->block_bytes, q);
+            sb_gguf_put_step(rows->format, q, c, (uint8_t *)out + s * sb_gguf_step_bytes(rows->format));
+        }
+        for (int64_t g = 0; g < steps / rows->group.steps; g++) {
+            uint8_t *scales = group_scales(rows->format, rows->group, out, rows->k, g) + size * (size_t)c;
+            uint8_t *minima = scales + size * SB_PANEL;
+            memset(scales, 0, size);
+            memset(minima, 0, size);
+            if (col >= rows->n) continue;
+            const int64_t scale = col * rows->scale_stride[0] + g * rows->scale_stride[1];
+            const int64_t bias = col * rows->bias_stride[0] + g * rows->bias_stride[1];
+            memcpy(scales, (const char *)rows->scales + scale * (int64_t)size, size);
+            memcpy(minima, (const char *)rows->biases + bias * (int64_t)size, size);
+            negate(rows->group.scales, minima);
+        }
+    }
+}
+
+void sb_unpack_panel_affine(samebits_format format, sb_group group, int64_t k, const void *in, int column, int count,
+                            void *w, void *scales, void *biases)
+{
+    const sb_format *f = sb_format_info(format);
+    const size_t size = (size_t)sb_element_size(group.scales);
+    const int64_t steps = k / SB_STEP, groups = steps / group.steps;
+    for (int c = 0; c < count; c++) {
+        uint8_t q[SB_STEP];
+        for (int64_t s = 0; s < steps; s++) {
+            sb_gguf_get_step(format, (const uint8_t *)in + s * sb_gguf_step_bytes(format), column + c, q);
+            write_stream(bits_of(format), q, (uint8_t *)w + (c * steps + s) * f->block_bytes);
+        }
+        for (int64_t g = 0; g < groups; g++) {
+            const uint8_t *at = group_scales(format, group, in, k, g) + size * (size_t)(column + c);
+            char *scale = (char *)scales + (c * groups + g) * (int64_t)size;
+            char *bias = (char *)biases + (c * groups + g) * (int64_t)size;
+            memcpy(scale, at, size);
+            memcpy(bias, at + size * SB_PANEL, size);
+            negate(group.scales, bias);
+        }
+    }
+}
+
+void sb_affine_get_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index,
+                          int column, sb_gguf_block *block)
+{
+    const uint8_t *scales = group_scales(format, group, panel, k, index);
+    block->d = sb_bits(sb_element(group.scales, scales, column));
+    block->dmin = sb_bits(sb_element(group.scales, scales, SB_PANEL + column));
+}
