@@ -213,6 +213,7 @@ static PyObject *formats(PyObject *self, PyObject *unused)
         const samebits_format f = (samebits_format)i;
         size_t bytes = 0;
         const int64_t block = samebits_format_block(f);
+        if (samebits_weights_size(f, 0, 0, &bytes)) continue; /* affine: weights of three tensors, from C only */
         samebits_format_row_size(f, block, &bytes);
         PyObject *sizes = Py_BuildValue("Ln", (long long)block, (Py_ssize_t)bytes);
         if (!sizes || PyDict_SetItemString(list, samebits_format_name(f), sizes)) Py_CLEAR(list);

@@ -11,7 +11,7 @@ enum { DEPTH = 300, QUANT_DEPTH = 512, WIDTH = 35, ROWS = 300, QUANT_ROWS = 140,
 
 static const char *dtype_name(test_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool"};
+    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32"};
     return names[dtype];
 }
 
@@ -219,6 +219,43 @@ static int quantised(row_op *op, samebits_format format, samebits_order order, i
     return 1;
 }
 
+/* One group and dtype of scales for each width. */
+static const struct {
+    int bits, group;
+    test_dtype scales;
+} affine_forms[] = {{2, 32, TEST_F16},  {3, 64, TEST_BF16}, {4, 64, TEST_F32},
+                    {5, 32, TEST_BF16}, {6, 128, TEST_F16}, {8, 64, TEST_BF16}};
+enum { AFFINE_OPS = 2 * sizeof affine_forms / sizeof *affine_forms };
+
+static void affine(int index, row_op *op)
+{
+    const int bits = affine_forms[index / 2].bits, group = affine_forms[index / 2].group;
+    const test_dtype dtype = affine_forms[index / 2].scales;
+    *op = (row_op){.in = TEST_F32,
+                   .out = TEST_F32,
+                   .width_in = QUANT_DEPTH,
+                   .width_out = WIDTH,
+                   .max_rows = QUANT_ROWS,
+                   .order = index % 2 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1,
+                   .run = run_prepared};
+    char detail[40];
+    snprintf(detail, sizeof detail, "affine %d/%d %s", bits, group, samebits_order_name(op->order));
+    name_op(op, "linear_prepared", detail);
+    test_rng rng = {44};
+    test_tensor *w = TENSOR(TEST_U32, WIDTH, QUANT_DEPTH * bits / 32);
+    test_tensor *scales = TENSOR(dtype, WIDTH, QUANT_DEPTH / group),
+                *biases = TENSOR(dtype, WIDTH, QUANT_DEPTH / group);
+    test_random_bytes(w, &rng);
+    test_random_small(scales, &rng);
+    test_random_small(biases, &rng);
+    samebits_context *c;
+    assert_int_equal(samebits_create(&c, NULL), SAMEBITS_OK);
+    assert_int_equal(
+        samebits_weights_prepare_affine(c, &w->dl, &scales->dl, &biases->dl, bits, group, NULL, &op->weights),
+        SAMEBITS_OK);
+    samebits_destroy(&c);
+}
+
 /* Widths around the sizes of vectors and chunks. */
 static const int64_t row_widths[] = {1, 31, 33, 256, 300};
 static const struct {
@@ -323,6 +360,11 @@ int ops_make(int index, row_op *op)
         return 1;
     }
     index -= QUANT_OPS;
+    if (index < AFFINE_OPS) {
+        affine(index, op);
+        return 1;
+    }
+    index -= AFFINE_OPS;
     if (index < ROW_KINDS * ROW_WIDTHS) {
         row_by_row(index / ROW_WIDTHS, row_widths[index % ROW_WIDTHS], op);
         return 1;
