@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "affine.h"
 #include "attention.h"
-#include "quant.h"
 #include "table.h"
 
 /* Terms that a case may add up: most are small, so that there are many. */
@@ -74,7 +74,7 @@ static void fill_rows(tensor *t, rng *r)
 static void redraw_weights(problem *p, rng *r)
 {
     const op *o = p->op;
-    const int blocks = o->w == T_U8, special = !rng_below(r, 4);
+    const int blocks = op_is_quantised(o), affine = affine_form_of(o->format) != NULL, special = !rng_below(r, 4);
     layout l = draw_layout(r);
     if (blocks && (l == LAYOUT_TRANSPOSED || l == LAYOUT_STEPPED)) l = LAYOUT_PADDED;
     tensor w;
@@ -83,19 +83,24 @@ static void redraw_weights(problem *p, rng *r)
     if (special && !blocks) fill_rows(&w, r);
     for (int64_t i = 0; special && blocks && i < tensor_count(&w); i++)
         *(uint8_t *)tensor_at(&w, i) = (uint8_t)(rng_next(r) >> 56);
-    for (int64_t row = 0; row < p->n; row++)
-        if (blocks)
-            quant_row(o->format, tensor_at(&w, row * w.shape[1]), p->k, p->wide + row * p->k);
-        else
-            tensor_row(&w, row, p->wide + row * p->k);
+    if (special && affine) {
+        fill_rows(&p->scales, r);
+        fill_rows(&p->biases, r);
+    }
     tensor_free(&p->w);
     p->w = w;
     p->w.dl.shape = p->w.shape;
     p->w.dl.strides = p->w.stride;
+    for (int64_t row = 0; row < p->n; row++)
+        if (affine)
+            affine_row(p, row, p->wide + row * p->k);
+        else if (blocks)
+            quant_row(o->format, tensor_at(&p->w, row * p->w.shape[1]), p->k, p->wide + row * p->k);
+        else
+            tensor_row(&p->w, row, p->wide + row * p->k);
     if (!p->prepared) return;
     samebits_weights_destroy(&p->prepared);
-    cli_check(samebits_weights_prepare(cli_context(SAMEBITS_CPU_AUTO, 1, 0), &p->w.dl, o->format, NULL, &p->prepared),
-              "samebits_weights_prepare");
+    problem_prepare(p, cli_context(SAMEBITS_CPU_AUTO, 1, 0));
 }
 
 static float draw_factor(rng *r)
