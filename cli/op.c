@@ -45,6 +45,22 @@ static samebits_status run_quantized(const problem *p, samebits_context *context
     return samebits_matmul_quantized(context, x, &p->w.dl, p->op->format, p->op->order, &p->epilogue, out);
 }
 
+/* Rows dealt to three experts that all have the problem's weights: another grouping must not move a row. */
+static samebits_status run_gather(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    const samebits_weights *experts[] = {p->prepared, p->prepared, p->prepared};
+    DLTensor index = {.device = {kDLCPU, 0}, .ndim = x->ndim - 1, .dtype = {kDLInt, 32, 1}, .shape = x->shape};
+    int64_t rows = 1;
+    for (int i = 0; i < index.ndim; i++) rows *= x->shape[i];
+    int32_t *expert = cli_alloc((size_t)rows * sizeof *expert);
+    for (int64_t i = 0; i < rows; i++) expert[i] = (int32_t)(i * i % 7 % 3);
+    index.data = expert;
+    const samebits_status status =
+        samebits_gather_prepared(context, x, experts, CLI_COUNT(experts), &index, p->op->order, &p->epilogue, out);
+    free(expert);
+    return status;
+}
+
 static samebits_status run_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     return samebits_rms_norm(context, x, &p->w.dl, NORM_EPS, out);
@@ -196,6 +212,10 @@ const op ops[] = {
     AFFINE_BOTH("affine_5:128:f16", AFFINE_5),
     AFFINE_BOTH("affine_6:64:f32", AFFINE_6),
     AFFINE_BOTH("affine_8:32:f32", AFFINE_8),
+    FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
+    FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
+    QUANTIZED("gather_prepared", "q4_k", Q4_K, PORTABLE, OP_PREPARED, run_gather, plain_product),
+    QUANTIZED("gather_prepared", "q4_k", Q4_K, INT8, OP_PREPARED, run_gather, plain_int8),
     ROWS("rms_norm", "f32", F32, OP_COLUMNS, run_rms_norm, plain_rms_norm),
     ROWS("rms_norm", "f16", F16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
     ROWS("rms_norm", "bf16", BF16, OP_COLUMNS, run_rms_norm, plain_rms_norm),

@@ -3,7 +3,7 @@
  * llama.cpp offers every weight to the accelerator's buffer type first and asks whether the device can run
  * the op that uses it; only matrix products say yes, so embeddings and norms stay in the CPU's buffers. The
  * type is not host memory: no other backend reads a packed weight, the scheduler copies it (unpacked)
- * instead. Whatever is not a whole 2-D weight of a known format lies in the buffer as it was given. */
+ * instead. Whatever is not a whole matrix, or stack of them, of a known format lies in the buffer as it was given. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ const sbg_packed *sbg_packed_of(const struct ggml_tensor *tensor)
 bool sbg_packable(const struct ggml_tensor *t)
 {
     const samebits_format format = sbg_format(t->type);
-    return t->op == GGML_OP_NONE && !t->view_src && format != SAMEBITS_FORMAT_COUNT && t->ne[2] == 1 && t->ne[3] == 1 &&
+    return t->op == GGML_OP_NONE && !t->view_src && format != SAMEBITS_FORMAT_COUNT && t->ne[3] == 1 && t->ne[2] > 0 &&
            t->ne[0] > 0 && t->ne[1] > 0 && t->ne[0] % samebits_format_block(format) == 0 && sbg_ggml.is_contiguous(t);
 }
 
@@ -61,7 +61,7 @@ static size_t part_size(const struct ggml_tensor *t, int64_t rows)
 static size_t packed_size(const struct ggml_tensor *t)
 {
     const int64_t rows = part_rows(t), rest = t->ne[1] % rows;
-    return (size_t)(t->ne[1] / rows) * part_size(t, rows) + (rest ? part_size(t, rest) : 0);
+    return (size_t)t->ne[2] * ((size_t)(t->ne[1] / rows) * part_size(t, rows) + (rest ? part_size(t, rest) : 0));
 }
 
 static void destroy(sbg_packed *packed)
@@ -82,29 +82,38 @@ static bool reserve(storage *s)
     return true;
 }
 
+static bool pack_part(sbg_packed *packed, int index, const struct ggml_tensor *tensor, const char *data, int64_t rows,
+                      char *out)
+{
+    sbg_view view;
+    sbg_rows_of(tensor, data, &view);
+    view.shape[0] = rows;
+    return samebits_weights_prepare(ours.context, &view.tensor, sbg_format(tensor->type), out, &packed->part[index]) ==
+           SAMEBITS_OK;
+}
+
 static bool pack(storage *s, struct ggml_tensor *tensor, const char *data)
 {
     const int64_t rows = part_rows(tensor), parts = (tensor->ne[1] + rows - 1) / rows;
-    sbg_packed *packed = calloc(1, sizeof *packed + (size_t)parts * sizeof *packed->part);
+    const int64_t matrices = tensor->ne[2], total = matrices * parts;
+    sbg_packed *packed = calloc(1, sizeof *packed + (size_t)total * sizeof *packed->part);
     if (!packed || !reserve(s)) {
         free(packed);
         return false;
     }
     packed->rows = rows;
+    packed->count = (int)total;
+    packed->matrices = (int)matrices;
     const bool from_file = sbg_is_file(data, sbg_ggml.nbytes(tensor));
     char *out = tensor->data;
-    for (int64_t first = 0; first < tensor->ne[1]; first += rows) {
-        const int64_t count = tensor->ne[1] - first < rows ? tensor->ne[1] - first : rows;
-        sbg_view view;
-        sbg_rows_of(tensor, data, &view);
-        view.shape[0] = count;
-        if (samebits_weights_prepare(ours.context, &view.tensor, sbg_format(tensor->type), out,
-                                     &packed->part[packed->count])) {
+    for (int64_t i = 0; i < total; i++) {
+        const int64_t matrix = i / parts, part = i % parts, left = tensor->ne[1] - part * rows;
+        const int64_t count = left < rows ? left : rows;
+        if (!pack_part(packed, (int)(part * matrices + matrix), tensor, data, count, out)) {
             sbg_error("%s is not packed: %s\n", tensor->name, samebits_last_error());
             destroy(packed);
             return false;
         }
-        packed->count++;
         out += part_size(tensor, count);
         if (from_file) sbg_release_file(data, (size_t)count * tensor->nb[1]);
         data += (size_t)count * tensor->nb[1];
@@ -131,8 +140,13 @@ static char *unpack(const struct ggml_tensor *owner)
     const sbg_packed *packed = owner->extra;
     char *bytes = malloc(sbg_ggml.nbytes(owner));
     if (!bytes) sbg_error("out of memory: %s cannot be read back\n", owner->name);
-    for (int i = 0; bytes && i < packed->count; i++)
-        samebits_weights_restore(packed->part[i], bytes + i * packed->rows * (int64_t)owner->nb[1], owner->nb[1]);
+    char *out = bytes;
+    const int parts = packed->count / packed->matrices;
+    for (int i = 0; bytes && i < packed->count; i++) {
+        const samebits_weights *part = packed->part[i % parts * packed->matrices + i / parts];
+        samebits_weights_restore(part, out, owner->nb[1]);
+        out += samebits_weights_rows(part) * (int64_t)owner->nb[1];
+    }
     return bytes;
 }
 

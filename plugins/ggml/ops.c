@@ -1,7 +1,7 @@
 /* The ops this backend takes, and how each is handed to samebits. */
 #include "plugin.h"
 
-/* A packed weight may be read as the first operand of a product or a table only. */
+/* A packed weight may be read as the first operand of a product or a table only, a stack of them as experts. */
 static bool reads_packed(const struct ggml_tensor *op)
 {
     for (int i = 0; i < GGML_MAX_SRC; i++) {
@@ -9,7 +9,8 @@ static bool reads_packed(const struct ggml_tensor *op)
         if (!src) continue;
         const struct ggml_tensor *owner = src->view_src ? src->view_src : src;
         if (!owner->buffer || !sbg_is_our_type(owner->buffer->buft)) continue;
-        const bool is_weight = i == 0 && (op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_GET_ROWS);
+        const bool reads_one = op->op == GGML_OP_MUL_MAT || op->op == GGML_OP_GET_ROWS;
+        const bool is_weight = i == 0 && (op->op == GGML_OP_MUL_MAT_ID || (reads_one && src->ne[2] == 1));
         if (!is_weight || !sbg_packable(src)) return true;
     }
     return false;
@@ -41,8 +42,8 @@ static samebits_status layer_norm(sbg_backend *backend, struct ggml_tensor *op)
 static const sbg_op norm_ops[] = {{GGML_OP_RMS_NORM, supports_norm, rms_norm},
                                   {GGML_OP_NORM, supports_norm, layer_norm}};
 
-static const sbg_op *const ops[] = {&sbg_mul_mat, &sbg_get_rows, &sbg_attention, &sbg_softmax,
-                                    &sbg_rope,    &norm_ops[0],  &norm_ops[1]};
+static const sbg_op *const ops[] = {&sbg_mul_mat, &sbg_mul_mat_id, &sbg_get_rows, &sbg_attention,
+                                    &sbg_softmax, &sbg_rope,       &norm_ops[0],  &norm_ops[1]};
 
 /* The entry of an op; NULL for one that is not taken. */
 static const sbg_op *find(enum ggml_op op)

@@ -71,8 +71,8 @@ bool sbg_packable(const struct ggml_tensor *tensor);
  * file's pages behind it are given back before the next. */
 typedef struct sbg_packed {
     int64_t rows;
-    int count;
-    samebits_weights *part[];
+    int count, matrices;      /* parts in all; 1, or the experts */
+    samebits_weights *part[]; /* the first of each matrix, the second of each, ... */
 } sbg_packed;
 
 /* The packed form of a tensor, or NULL: it is not in our buffer, or it lies there plain. */
@@ -126,7 +126,7 @@ typedef struct sbg_op {
 } sbg_op;
 
 /* product.c, attention.c, rope.c, elementwise.c */
-extern const sbg_op sbg_mul_mat, sbg_get_rows, sbg_attention, sbg_softmax, sbg_rope, sbg_elementwise[];
+extern const sbg_op sbg_mul_mat, sbg_mul_mat_id, sbg_get_rows, sbg_attention, sbg_softmax, sbg_rope, sbg_elementwise[];
 extern const int sbg_elementwise_count;
 
 /* ops.c: all of them. */

@@ -1,4 +1,4 @@
-/* MUL_MAT and GET_ROWS: the ops that read weights. */
+/* MUL_MAT, MUL_MAT_ID and GET_ROWS: the ops that read weights. */
 #include <string.h>
 
 #include "plugin.h"
@@ -112,6 +112,82 @@ static samebits_status mul_mat(sbg_backend *backend, struct ggml_tensor *op)
     return sbg_is_float(w->type) ? mul_mat_float(backend, w, x, op) : mul_mat_quantized(backend, w, x, op);
 }
 
+/* --- MUL_MAT_ID: dst (N, U, T) = src1 (K, U or 1, T) with the experts src2 (U, T) of src0 (K, N, E) --- */
+
+static bool supports_mul_mat_id(const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *w = op->src[0], *x = op->src[1], *index = op->src[2];
+    const samebits_format format = sbg_format(w->type);
+    if (format == SAMEBITS_FORMAT_COUNT || op->type != GGML_TYPE_F32 || x->type != GGML_TYPE_F32) return false;
+    if (w->ne[0] % samebits_format_block(format) || (x->ne[1] != 1 && x->ne[1] != index->ne[0])) return false;
+    return index->type == GGML_TYPE_I32;
+}
+
+/* The two dims that count rows, and what comes after them, of a tensor whose fourth dim is 1. */
+static void drop_first_dim(sbg_view *view)
+{
+    view->tensor.ndim = 3;
+    view->tensor.shape = view->shape + 1;
+    view->tensor.strides = view->stride + 1;
+}
+
+static void index_of(const struct ggml_tensor *index, sbg_view *view)
+{
+    view->tensor = (DLTensor){.data = index->data,
+                              .device = {kDLCPU, 0},
+                              .ndim = 2,
+                              .dtype = {kDLInt, 32, 1},
+                              .shape = view->shape,
+                              .strides = view->stride};
+    for (int i = 0; i < 2; i++) {
+        view->shape[i] = index->ne[1 - i];
+        view->stride[i] = (int64_t)index->nb[1 - i] / (int64_t)sizeof(int32_t);
+    }
+}
+
+/* All experts as (E, N, K), or (E, N, bytes). */
+static void experts_of(const struct ggml_tensor *w, sbg_view *view)
+{
+    sbg_rows_of(w, w->data, view);
+    const int64_t size = view->tensor.dtype.bits / 8;
+    memmove(view->shape + 1, view->shape, 2 * sizeof *view->shape);
+    memmove(view->stride + 1, view->stride, 2 * sizeof *view->stride);
+    view->shape[0] = w->ne[2];
+    view->stride[0] = (int64_t)w->nb[2] / size;
+    view->tensor.ndim = 3;
+}
+
+static samebits_status mul_mat_id(sbg_backend *backend, struct ggml_tensor *op)
+{
+    const struct ggml_tensor *w = op->src[0];
+    const sbg_packed *packed = sbg_packed_of(w);
+    const samebits_order order = sbg_is_float(w->type) ? SAMEBITS_ORDER_PORTABLE_1 : backend->options->order;
+    sbg_view x, index, out, experts;
+    sbg_view_of(op->src[1], &x);
+    sbg_view_of(op, &out);
+    drop_first_dim(&x);
+    drop_first_dim(&out);
+    index_of(op->src[2], &index);
+    if (x.shape[2] != out.shape[2]) { /* one row of x for all experts of a token */
+        x.shape[2] = out.shape[2];
+        x.stride[2] = 0;
+    }
+    if (!packed) {
+        experts_of(w, &experts);
+        return samebits_gather_linear(backend->samebits, &x.tensor, &experts.tensor, sbg_format(w->type), &index.tensor,
+                                      order, NULL, &out.tensor);
+    }
+    samebits_status status = SAMEBITS_OK;
+    for (int i = 0; i < packed->count && !status; i += packed->matrices) {
+        const samebits_weights *const *list = (const samebits_weights *const *)packed->part + i;
+        out.tensor.byte_offset = (uint64_t)(i / packed->matrices * packed->rows) * op->nb[0];
+        out.shape[3] = samebits_weights_rows(list[0]);
+        status = samebits_gather_prepared(backend->samebits, &x.tensor, list, packed->matrices, &index.tensor, order,
+                                          NULL, &out.tensor);
+    }
+    return status;
+}
+
 /* --- GET_ROWS: from packed weights, so that an embedding which is also the output matrix exists once --- */
 
 enum { MIN_TABLE_ROWS = 256 }; /* small tables serve other ops too, which read them plain */
@@ -150,4 +226,5 @@ static samebits_status get_rows(sbg_backend *backend, struct ggml_tensor *op)
 }
 
 const sbg_op sbg_mul_mat = {GGML_OP_MUL_MAT, supports_mul_mat, mul_mat};
+const sbg_op sbg_mul_mat_id = {GGML_OP_MUL_MAT_ID, supports_mul_mat_id, mul_mat_id};
 const sbg_op sbg_get_rows = {GGML_OP_GET_ROWS, supports_get_rows, get_rows};

@@ -84,5 +84,6 @@ void sb_epilogue_store(const sb_epilogue_row *kernel, const sb_product *p, int64
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < cols; i += PIECE)
-            store_piece(kernel, p, batch * p->m + row + r, col + i, SB_MIN(PIECE, cols - i), acc + r * acc_stride + i);
+            store_piece(kernel, p, sb_product_row(p, batch, row + r), col + i, SB_MIN(PIECE, cols - i),
+                        acc + r * acc_stride + i);
 }

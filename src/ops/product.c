@@ -70,7 +70,7 @@ static void pack_x_task(void *arg, int64_t index, int worker)
     const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
     char *out = p->x + (batch * q->m + row) * p->x_bytes;
     int64_t offset[SB_MAX_TILE];
-    for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, batch * q->m + row + r);
+    for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, sb_product_row(q, batch, row + r));
     if (!p->row->pack) {
         pack_floats(&q->x, offset, height, q->k, (float *)out);
         return;
@@ -165,26 +165,53 @@ static int64_t cut(plan *p, int64_t tasks, char *memory)
     return size;
 }
 
-samebits_status sb_product_run(const samebits_context *context, const sb_product *q)
+/* *tasks gets how many blocks there are, *size the bytes of working memory. */
+static samebits_status make_plan(const samebits_context *context, const sb_product *q, plan *p, int64_t *tasks,
+                                 int64_t *size)
 {
-    if (q->out.count == 0) return SAMEBITS_OK;
     const samebits_format format = q->weights ? q->weights->format : q->rows.format;
-    plan p = {.context = context, .product = q, .row = select_row(format, q->order, context->cpu)};
-    if (!p.row)
+    *p = (plan){.context = context, .product = q, .row = select_row(format, q->order, context->cpu)};
+    if (!p->row)
         return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
                        (int)q->order, samebits_order_name(q->order), samebits_format_name(format),
                        sb_format_is_float(format) ? "" : " or int8-1");
     /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
     if (q->k > INT64_MAX / 1024)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);
-    plan_blocks(&p);
-    const int64_t tasks = q->batches * p.row_blocks * p.col_blocks, size = cut(&p, tasks, NULL);
-    if (size < 0) return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
-    char *memory = sb_alloc(context, (size_t)size);
-    if (!memory) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a product needs %lld bytes", (long long)size);
+    plan_blocks(p);
+    *tasks = q->batches * p->row_blocks * p->col_blocks;
+    *size = cut(p, *tasks, NULL);
+    if (*size < 0) return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
+    return SAMEBITS_OK;
+}
+
+samebits_status sb_product_size(const samebits_context *context, const sb_product *q, int64_t *size)
+{
+    plan p;
+    int64_t tasks;
+    *size = 0;
+    return q->out.count ? make_plan(context, q, &p, &tasks, size) : SAMEBITS_OK;
+}
+
+void sb_product_run_in(const samebits_context *context, const sb_product *q, char *memory)
+{
+    plan p;
+    int64_t tasks, size;
+    if (q->out.count == 0 || make_plan(context, q, &p, &tasks, &size)) return;
     cut(&p, tasks, memory);
     sb_parallel(context, q->batches * sb_ceil_div(q->m, p.tile), pack_x_task, &p);
     sb_parallel(context, tasks, block_task, &p);
+}
+
+samebits_status sb_product_run(const samebits_context *context, const sb_product *q)
+{
+    if (q->out.count == 0) return SAMEBITS_OK;
+    int64_t size;
+    const samebits_status status = sb_product_size(context, q, &size);
+    if (status) return status;
+    char *memory = sb_alloc(context, (size_t)size);
+    if (!memory) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a product needs %lld bytes", (long long)size);
+    sb_product_run_in(context, q, memory);
     sb_free(context, memory, (size_t)size);
     return SAMEBITS_OK;
 }

@@ -49,6 +49,7 @@ int api_matmul_tests(void);
 int api_rows_tests(void);
 int api_elementwise_tests(void);
 int api_rope_tests(void);
+int api_gather_tests(void);
 int api_attention_tests(void);
 int api_weights_tests(void);
 int api_quantized_tests(void);

@@ -32,6 +32,7 @@ static const struct {
     {"affine", api_affine_tests},
     {"elementwise", api_elementwise_tests},
     {"rope", api_rope_tests},
+    {"gather", api_gather_tests},
     {"mode", api_mode_tests},
 };
 
