@@ -155,6 +155,7 @@ test_plugin() {
     step "ggml's test-backend-ops, elements" backend_ops int8-1 \
         ADD,SUB,MUL,DIV,SCALE,SILU,GELU,GELU_ERF,GELU_QUICK,RELU,TANH,SIGMOID,EXP,SWIGLU,GEGLU,GEGLU_ERF,GEGLU_QUICK,REGLU,ROPE ||
         true
+    step "ggml's test-backend-ops, experts" backend_ops int8-1 MUL_MAT_ID 'n_mats=(4|8),.*n=(1|17|129),k=256,' || true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 MUL_MAT || true
     step "ggml's test-backend-ops, attention" backend_ops int8-1 FLASH_ATTN_EXT \
         'hsk=(64|128|256|576).*kv=(113|512),nb=(1|32),.*type_K=(f16|q8_0)' || true
