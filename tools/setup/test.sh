@@ -177,6 +177,7 @@ cmd_test() {
     test_kernels
     test_sanitizers
     test_compiler
+    test_fuzz
     test_package
     test_command
     test_aarch64
