@@ -18,7 +18,7 @@ typedef enum samebits_cpu {
     SAMEBITS_CPU_SCALAR,   /* the reference kernels, plain C */
     SAMEBITS_CPU_AVX2,     /* AVX2, FMA, F16C */
     SAMEBITS_CPU_AVX512,   /* AVX-512 F, BW, DQ, VL; VNNI and BF16 where present */
-    SAMEBITS_CPU_NEON,     /* Advanced SIMD of 64-bit Arm; dot products of bytes where present */
+    SAMEBITS_CPU_NEON,     /* Advanced SIMD of 64-bit Arm; dot and matrix products of bytes where present */
     SAMEBITS_CPU_COUNT     /* number of levels, not a level */
 } samebits_cpu;
 
@@ -85,7 +85,7 @@ SAMEBITS_API int samebits_cpu_supported(samebits_cpu level);
 /* "scalar", "avx2", "avx512", "neon", "auto"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_cpu_name(samebits_cpu level);
 /* Names of the instruction sets beyond the level that kernels may use here, such as "vnni bf16" or
- * "dotprod". */
+ * "dotprod i8mm". */
 SAMEBITS_API const char *samebits_cpu_extras(const samebits_context *context);
 /* "portable-1", "int8-1"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_order_name(samebits_order order);

@@ -34,6 +34,7 @@ unsigned sb_cpu_host(void)
     flags |= SB_CPU_NEON; /* every 64-bit Arm has it */
 #if defined(__linux__)
     if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) flags |= SB_CPU_DOTPROD;
+    if (getauxval(AT_HWCAP2) & HWCAP2_I8MM) flags |= SB_CPU_I8MM;
 #endif
 #endif
     return flags;

@@ -189,6 +189,49 @@ SB_INLINE vi vi_dot4(vi sum, vi u, vi s) { return V_3(vi, v_dot4_signed, sum, u,
 #else
 SB_INLINE int32x4_t v_dot4_signed(int32x4_t sum, int32x4_t a, int32x4_t b) { return vpadalq_s16(sum, v_pairs(a, b)); }
 #endif
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define SB_HAS_MMLA 1
+/* Products of two rows of x with 8 columns, 8 weights each. x: 8 bytes of the one row, 8 of the other. w: 8 bytes a
+ * column, as vi_store_zipped leaves them. The sums a and b are 2 x 2 blocks, until vi_untangle makes them rows. */
+SB_INLINE void vi_mmla(vi *a, vi *b, int8x16_t x, const uint8_t *w)
+{
+    a->lo = vmmlaq_s32(a->lo, x, vreinterpretq_s8_u8(vld1q_u8(w)));
+    a->hi = vmmlaq_s32(a->hi, x, vreinterpretq_s8_u8(vld1q_u8(w + 16)));
+    b->lo = vmmlaq_s32(b->lo, x, vreinterpretq_s8_u8(vld1q_u8(w + 32)));
+    b->hi = vmmlaq_s32(b->hi, x, vreinterpretq_s8_u8(vld1q_u8(w + 48)));
+}
+/* Two words of each row: a vi_mmla operand from where the first lies and where the second does. */
+SB_INLINE int8x16_t v_two_rows(const void *first, const void *second)
+{
+    const int32x2_t a = vreinterpret_s32_u8(vld1_u8(first)), b = vreinterpret_s32_u8(vld1_u8(second));
+    return vreinterpretq_s8_s32(vcombine_s32(vzip1_s32(a, b), vzip2_s32(a, b)));
+}
+/* The same words as both rows. */
+SB_INLINE int8x16_t v_one_row(int32_t first, int32_t second)
+{
+    return vreinterpretq_s8_s32(vzip1q_s32(vdupq_n_s32(first), vdupq_n_s32(second)));
+}
+/* Sums that start from a number a row. */
+SB_INLINE void vi_tangle(int32_t first, int32_t second, vi *a, vi *b)
+{
+    const int32x4_t start = vcombine_s32(vdup_n_s32(first), vdup_n_s32(second));
+    *a = *b = (vi){start, start};
+}
+SB_INLINE int32x4_t v_low_64(int32x4_t a, int32x4_t b) { return vcombine_s32(vget_low_s32(a), vget_low_s32(b)); }
+SB_INLINE int32x4_t v_high_64(int32x4_t a, int32x4_t b) { return vcombine_s32(vget_high_s32(a), vget_high_s32(b)); }
+SB_INLINE void vi_untangle(vi *a, vi *b)
+{
+    const vi x = *a, y = *b;
+    *a = (vi){v_low_64(x.lo, x.hi), v_low_64(y.lo, y.hi)};
+    *b = (vi){v_high_64(x.lo, x.hi), v_high_64(y.lo, y.hi)};
+}
+/* Lanes of a and b in turn: 64 bytes. */
+SB_INLINE void vi_store_zipped(uint8_t *p, vi a, vi b)
+{
+    vi_store(p, (vi){vzip1q_s32(a.lo, b.lo), vzip2q_s32(a.lo, b.lo)});
+    vi_store(p + 32, (vi){vzip1q_s32(a.hi, b.hi), vzip2q_s32(a.hi, b.hi)});
+}
+#endif
 SB_INLINE vi vi_dot4_signed(vi sum, vi a, vi b) { return V_3(vi, v_dot4_signed, sum, a, b); }
 
 /* 16 lanes of 16 bits. */

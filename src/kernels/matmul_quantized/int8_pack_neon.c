@@ -1,4 +1,4 @@
-/* Packing of activations for int8-1. NEON, also for the rows with dot products. */
+/* Packing of activations for int8-1. NEON, also for the rows with dot and matrix products. */
 #include <arm_neon.h>
 
 #include "kernels/matmul_quantized/int8_pack.h"
@@ -51,6 +51,10 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
         pack(format, PAIRS, x, rows, k, out);                                                                          \
     }                                                                                                                  \
     void sb_pack_int8_##name##_dotprod(const float *const *x, int rows, int64_t k, void *out)                          \
+    {                                                                                                                  \
+        pack(format, WORDS, x, rows, k, out);                                                                          \
+    }                                                                                                                  \
+    void sb_pack_int8_##name##_i8mm(const float *const *x, int rows, int64_t k, void *out)                             \
     {                                                                                                                  \
         pack(format, WORDS, x, rows, k, out);                                                                          \
     }

@@ -51,8 +51,14 @@ SB_INLINE vi scale_lanes(vi scale) { return vi_or(vi_and(scale, vi_set1(0xFFFF))
 /* Two scales a step: two sums one after the other. */
 SB_INLINE int parts(samebits_format f) { return sb_gguf_parts(f); }
 SB_INLINE int has_two_mins(samebits_format f) { return sb_gguf_has_min(f) && parts(f) == 2; }
+/* Whether decoded weights lie as matrix products of bytes want them: two planes' words in turn. */
+#if defined(SB_HAS_MMLA)
+#define MMLA 1
+#else
+#define MMLA 0
+#endif
 /* Bytes are read as they lie; the others are decoded to bytes once when there are many rows. */
-SB_INLINE int has_decoded(samebits_format f) { return sb_gguf_low_bits(f) != 8; }
+SB_INLINE int has_decoded(samebits_format f) { return MMLA || sb_gguf_low_bits(f) != 8; }
 
 /* Two scales become lanes that a sum is multiplied with, two minima the int16 of a lane. */
 SB_INLINE step_scales read_int8_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
@@ -134,6 +140,60 @@ SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, in
     return is_centred(f) ? vi_add(whole, vi_set1(word(record, (SB_X_START + 1) * rows + r))) : whole;
 }
 
+/* Adds up one part of a step: sum += w . x. */
+SB_INLINE void part_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
+                         const float *record, int part, vi sum[MAX_ROWS][MAX_VECTORS])
+{
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) SB_UNROLL
+    for (int v = 0; v < vectors; v++)
+        sum[r][v] = vi_set1(starts_at_zero(f) ? 0 : word(record, (SB_X_START + part) * rows + r));
+    SB_UNROLL
+    for (int n = 0; n < 8 / parts(f); n++) {
+        /* Both halves of a plane in turn, or all of one half where each half has its scale. */
+        const int half = parts(f) == 2 ? part : n % 2, z = parts(f) == 2 ? n : n / 2;
+        vi w[MAX_VECTORS];
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++)
+            w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
+        SB_UNROLL
+        for (int r = 0; r < rows; r++) {
+            const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
+        }
+    }
+}
+
+#if MMLA
+/* part_sums of a decoded step, two rows at a time; an odd last row meets itself, and its second sum is dropped. */
+SB_INLINE void part_products(samebits_format f, int rows, int vectors, const source *from, int64_t step,
+                             const float *record, int part, vi sum[MAX_ROWS][MAX_VECTORS])
+{
+    SB_UNROLL
+    for (int r = 0; r < rows; r += 2) {
+        const int start = (SB_X_START + part) * rows + r, second = r + 1 < rows;
+        const int32_t a = starts_at_zero(f) ? 0 : word(record, start), b = second ? word(record, start + 1) : a;
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) vi_tangle(a, starts_at_zero(f) ? 0 : b, &sum[r][v], &sum[r + 1][v]);
+    }
+    SB_UNROLL
+    for (int n = 8 / parts(f) * part; n < 8 / parts(f) * (part + 1); n += 2) SB_UNROLL
+    for (int r = 0; r < rows; r += 2) {
+        const float *first = record + n * rows + r;
+        const int8x16_t x = r + 1 < rows ? v_two_rows(first, first + rows)
+                                         : v_one_row(word(record, n * rows + r), word(record, (n + 1) * rows + r));
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++)
+            vi_mmla(&sum[r][v], &sum[r + 1][v], x,
+                    from[v / PANEL_VECTORS].decoded->w + (step * 8 + n) * SB_PLANE + v % PANEL_VECTORS * 8 * SB_VL);
+    }
+    SB_UNROLL
+    for (int r = 0; r < rows; r += 2) SB_UNROLL
+    for (int v = 0; v < vectors; v++) vi_untangle(&sum[r][v], &sum[r + 1][v]);
+}
+#endif
+
 /* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order. */
 SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
                          const float *record, const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
@@ -144,25 +204,12 @@ SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vector
     SB_UNROLL
     for (int part = 0; part < parts(f); part++) {
         vi sum[MAX_ROWS][MAX_VECTORS];
-        SB_UNROLL
-        for (int r = 0; r < rows; r++) SB_UNROLL
-        for (int v = 0; v < vectors; v++)
-            sum[r][v] = vi_set1(starts_at_zero(f) ? 0 : word(record, (SB_X_START + part) * rows + r));
-        SB_UNROLL
-        for (int n = 0; n < 8 / parts(f); n++) {
-            /* Both halves of a plane in turn, or all of one half where each half has its scale. */
-            const int half = parts(f) == 2 ? part : n % 2, z = parts(f) == 2 ? n : n / 2;
-            vi w[MAX_VECTORS];
-            SB_UNROLL
-            for (int v = 0; v < vectors; v++)
-                w[v] = load_plane(f, is_decoded, from + v / PANEL_VECTORS, step, half, z, v % PANEL_VECTORS * SB_VL);
-            SB_UNROLL
-            for (int r = 0; r < rows; r++) {
-                const vi x = vi_set1(word(record, (4 * half + z) * rows + r));
-                SB_UNROLL
-                for (int v = 0; v < vectors; v++) sum[r][v] = dot_weights(f, sum[r][v], w[v], x);
-            }
-        }
+#if MMLA
+        if (is_decoded)
+            part_products(f, rows, vectors, from, step, record, part, sum);
+        else
+#endif
+            part_sums(f, is_decoded, rows, vectors, from, step, record, part, sum);
         SB_UNROLL
         for (int r = 0; r < rows; r++) SB_UNROLL
         for (int v = 0; v < vectors; v++)
@@ -220,6 +267,20 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, acc[r][v]);
 }
 
+/* Planes n and n + 1 of a step, decoded, for the columns from c. */
+SB_INLINE void decode_planes(samebits_format f, const uint8_t *quants, int n, int c, uint8_t *out)
+{
+    const vi first = read_plane(f, quants + 4 * c, n / 4, n % 4),
+             second = read_plane(f, quants + 4 * c, (n + 1) / 4, (n + 1) % 4);
+#if MMLA
+    const vi flip = vi_set1(is_signed(f) ? (int32_t)0x80808080 : 0);
+    vi_store_zipped(out + n * SB_PLANE + 8 * c, vi_xor(first, flip), vi_xor(second, flip));
+#else
+    vi_store(out + n * SB_PLANE + 4 * c, first);
+    vi_store(out + (n + 1) * SB_PLANE + 4 * c, second);
+#endif
+}
+
 /* Decodes steps [begin, begin + count) of a panel. */
 SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int count, chunk *out)
 {
@@ -228,8 +289,7 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
             SB_UNROLL
-            for (int n = 0; n < 8; n++)
-                vi_store(out->w + (s * 8 + n) * SB_PLANE + 4 * c, read_plane(f, quants + 4 * c, n / 4, n % 4));
+            for (int n = 0; n < 8; n += 2) decode_planes(f, quants, n, c, out->w + s * 8 * SB_PLANE);
             const step_scales scales = load_scales(f, 0, panel, begin + s, c);
             vf_store(out->d[s] + c, scales.d);
             if (sb_gguf_has_min(f)) vf_store(out->m[s] + c, scales.m);
@@ -300,7 +360,7 @@ SB_INLINE void tile_rows(samebits_format f, int panels, const chunk_job *job)
 #define DEFINE_TILES(name, format)                                                                                     \
     static __attribute__((noinline)) void tile_rows_##name(int panels, const chunk_job *job)                           \
     {                                                                                                                  \
-        if (panels == TILE_PANELS)                                                                                     \
+        if (TILE_PANELS == 1 || panels == TILE_PANELS)                                                                 \
             tile_rows(format, TILE_PANELS, job);                                                                       \
         else                                                                                                           \
             tile_rows(format, 1, job);                                                                                 \

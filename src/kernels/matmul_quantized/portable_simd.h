@@ -217,7 +217,7 @@ SB_INLINE void tile_rows(int panels, const sb_matmul_args *a, int64_t panel, int
 static __attribute__((noinline)) void chunk_rows(int panels, const sb_matmul_args *a, int64_t panel, int64_t begin,
                                                  int64_t length, const float *w)
 {
-    if (panels == TILE_PANELS)
+    if (TILE_PANELS == 1 || panels == TILE_PANELS)
         tile_rows(TILE_PANELS, a, panel, begin, length, w);
     else
         tile_rows(1, a, panel, begin, length, w);

@@ -1,0 +1,20 @@
+#include "kernels/matmul_quantized/int8_simd.h"
+
+void sb_matmul_int8_q4_0_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_0, a); }
+void sb_matmul_int8_q4_1_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_1, a); }
+void sb_matmul_int8_q5_0_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_0, a); }
+void sb_matmul_int8_q5_1_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_1, a); }
+void sb_matmul_int8_q8_0_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q8_0, a); }
+void sb_matmul_int8_iq4_nl_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_IQ4_NL, a); }
+void sb_matmul_int8_mxfp4_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_MXFP4, a); }
+void sb_matmul_int8_q2_k_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q2_K, a); }
+void sb_matmul_int8_q3_k_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q3_K, a); }
+void sb_matmul_int8_q4_k_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q4_K, a); }
+void sb_matmul_int8_q5_k_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q5_K, a); }
+void sb_matmul_int8_q6_k_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_Q6_K, a); }
+void sb_matmul_int8_affine_2_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_2, a); }
+void sb_matmul_int8_affine_3_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_3, a); }
+void sb_matmul_int8_affine_4_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_4, a); }
+void sb_matmul_int8_affine_5_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_5, a); }
+void sb_matmul_int8_affine_6_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_6, a); }
+void sb_matmul_int8_affine_8_i8mm(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_8, a); }
