@@ -147,6 +147,15 @@ backend_ops() {
     GGML_BACKEND_PATH=$PLUGIN SAMEBITS_ORDER=$1 "$LLAMA_BIN/test-backend-ops" test -b samebits -o "$2" ${3:+-p "$3"}
 }
 
+# tiny_model KIND: a model of random weights, its scenarios, and its logits at every CPU level.
+tiny_model() {
+    local model=$BUILD/models/tiny-$1.gguf
+    mkdir -p "${model%/*}"
+    "$ROOT/tests/plugin/tiny_model.py" "$1" "$model"
+    "$RELEASE/bin/samebits-llama" "$model" --plugin "$PLUGIN" --engine samebits --short --tokens 100
+    "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" "$model"
+}
+
 test_plugin() {
     step "build: llama.cpp" need_llama llama-server test-backend-ops || return 0
     test_plugin_versions
@@ -163,6 +172,8 @@ test_plugin() {
     if step "build: samebits-llama" build_samebits_llama; then
         step "a model's logits at every CPU level" "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" \
             "$MODEL" || true
+        step "a mixture of experts" tiny_model moe || true
+        step "a sliding window" tiny_model swa || true
     fi
     step "demo --short" "$ROOT/dev" demo --short || true
 }
