@@ -149,11 +149,11 @@ backend_ops() {
 
 # tiny_model KIND: a model of random weights, its scenarios, and its logits at every CPU level.
 tiny_model() {
-    local model=$BUILD/models/tiny-$1.gguf
-    mkdir -p "${model%/*}"
-    "$ROOT/tests/plugin/tiny_model.py" "$1" "$model"
-    "$RELEASE/bin/samebits-llama" "$model" --plugin "$PLUGIN" --engine samebits --short --tokens 100
-    "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" "$model"
+    local file=$BUILD/models/tiny-$1.gguf
+    mkdir -p "${file%/*}"
+    "$ROOT/tests/plugin/tiny_model.py" "$1" "$file"
+    "$RELEASE/bin/samebits-llama" "$file" --plugin "$PLUGIN" --engine samebits --short --tokens 100
+    "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" "$file"
 }
 
 test_plugin() {
