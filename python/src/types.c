@@ -48,7 +48,7 @@ int sbp_activation(const char *name)
                                                                  [SAMEBITS_ACTIVATION_GELU] = "gelu",
                                                                  [SAMEBITS_ACTIVATION_GELU_TANH] = "gelu_tanh"};
     for (int i = 0; i < SAMEBITS_ACTIVATION_COUNT; i++)
-        if (strcmp(names[i], name) == 0) return i;
+        if (names[i] && strcmp(names[i], name) == 0) return i;
     PyErr_Format(PyExc_ValueError, "there is no activation '%s'; want none, relu, silu, gelu or gelu_tanh", name);
     return -1;
 }
