@@ -92,7 +92,7 @@ typedef struct sbg_view {
 /* SAMEBITS_FORMAT_COUNT for a type that samebits does not read. */
 samebits_format sbg_format(enum ggml_type type);
 bool sbg_is_float(enum ggml_type type);
-/* A float tensor's four dims, outermost first. Ownership: points into `view` and the tensor. */
+/* The four dims of a tensor of floats or int32, outermost first. Ownership: points into `view` and the tensor. */
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
 /* Rows of a tensor's first matrix as samebits_weights_prepare wants them, read from `data`. */
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);

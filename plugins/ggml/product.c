@@ -123,26 +123,12 @@ static bool supports_mul_mat_id(const struct ggml_tensor *op)
     return index->type == GGML_TYPE_I32;
 }
 
-/* The two dims that count rows, and what comes after them, of a tensor whose fourth dim is 1. */
-static void drop_first_dim(sbg_view *view)
+/* A view without its first dims, which are 1. */
+static void drop_dims(sbg_view *view, int count)
 {
-    view->tensor.ndim = 3;
-    view->tensor.shape = view->shape + 1;
-    view->tensor.strides = view->stride + 1;
-}
-
-static void index_of(const struct ggml_tensor *index, sbg_view *view)
-{
-    view->tensor = (DLTensor){.data = index->data,
-                              .device = {kDLCPU, 0},
-                              .ndim = 2,
-                              .dtype = {kDLInt, 32, 1},
-                              .shape = view->shape,
-                              .strides = view->stride};
-    for (int i = 0; i < 2; i++) {
-        view->shape[i] = index->ne[1 - i];
-        view->stride[i] = (int64_t)index->nb[1 - i] / (int64_t)sizeof(int32_t);
-    }
+    view->tensor.ndim -= count;
+    view->tensor.shape += count;
+    view->tensor.strides += count;
 }
 
 /* All experts as (E, N, K), or (E, N, bytes). */
@@ -165,9 +151,10 @@ static samebits_status mul_mat_id(sbg_backend *backend, struct ggml_tensor *op)
     sbg_view x, index, out, experts;
     sbg_view_of(op->src[1], &x);
     sbg_view_of(op, &out);
-    drop_first_dim(&x);
-    drop_first_dim(&out);
-    index_of(op->src[2], &index);
+    sbg_view_of(op->src[2], &index);
+    drop_dims(&x, 1);
+    drop_dims(&out, 1);
+    drop_dims(&index, 2);
     if (x.shape[2] != out.shape[2]) { /* one row of x for all experts of a token */
         x.shape[2] = out.shape[2];
         x.stride[2] = 0;

@@ -35,6 +35,7 @@ bool sbg_is_float(enum ggml_type type)
 static DLDataType dtype_of(enum ggml_type type)
 {
     if (type == GGML_TYPE_F32) return (DLDataType){kDLFloat, 32, 1};
+    if (type == GGML_TYPE_I32) return (DLDataType){kDLInt, 32, 1};
     return (DLDataType){type == GGML_TYPE_F16 ? kDLFloat : kDLBfloat, 16, 1};
 }
 
@@ -51,7 +52,7 @@ static void start(sbg_view *view, const void *data, int ndim, DLDataType dtype)
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view)
 {
     start(view, tensor->data, GGML_MAX_DIMS, dtype_of(tensor->type));
-    const int64_t size = tensor->type == GGML_TYPE_F32 ? 4 : 2;
+    const int64_t size = view->tensor.dtype.bits / 8;
     for (int i = 0; i < GGML_MAX_DIMS; i++) {
         view->shape[i] = tensor->ne[GGML_MAX_DIMS - 1 - i];
         view->stride[i] = (int64_t)tensor->nb[GGML_MAX_DIMS - 1 - i] / size;

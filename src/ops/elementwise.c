@@ -67,14 +67,6 @@ static void move_dim(sb_view *v, int from, int to)
     v->stride[to] = v->stride[from];
 }
 
-static void swap_dims(sb_view *v, int a, int b)
-{
-    const int64_t shape = v->shape[a], stride = v->stride[a];
-    move_dim(v, b, a);
-    v->shape[b] = shape;
-    v->stride[b] = stride;
-}
-
 /* No element knows its place: the dims may go in any sequence, and neighbours that are steps of one stride become one.
  * The views have one shape; out's longest stride comes first. */
 static void simplify(sb_view *views[], int count)
@@ -82,7 +74,7 @@ static void simplify(sb_view *views[], int count)
     sb_view *out = views[0];
     for (int i = 1; i < out->ndim; i++)
         for (int j = i; j > 0 && out->stride[j] > out->stride[j - 1]; j--)
-            for (int v = 0; v < count; v++) swap_dims(views[v], j, j - 1);
+            for (int v = 0; v < count; v++) sb_swap_dims(views[v], j, j - 1);
     int kept = 0;
     for (int i = 0; i < out->ndim; i++) {
         if (out->shape[i] == 1) continue;
@@ -110,7 +102,7 @@ static samebits_status run(const samebits_context *context, elementwise *e)
     e->n = e->out.shape[e->out.ndim - 1];
     e->rows = e->out.count / e->n;
     e->row_pieces = sb_ceil_div(e->n, TASK_ELEMENTS);
-    e->block = SB_MAX(1, TASK_ELEMENTS / e->n);
+    e->block = sb_rows_a_task(e->n);
     e->row = sb_elementwise_select(context->cpu);
     sb_parallel(context, e->row_pieces > 1 ? e->rows * e->row_pieces : sb_ceil_div(e->rows, e->block), piece_task, e);
     return SAMEBITS_OK;

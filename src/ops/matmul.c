@@ -70,16 +70,6 @@ static samebits_status describe(sb_product *p, sb_view *w, int batch_dims, const
     return SAMEBITS_OK;
 }
 
-static void swap_last_two(sb_view *v)
-{
-    const int i = v->ndim - 2;
-    const int64_t size = v->shape[i], stride = v->stride[i];
-    v->shape[i] = v->shape[i + 1];
-    v->stride[i] = v->stride[i + 1];
-    v->shape[i + 1] = size;
-    v->stride[i + 1] = stride;
-}
-
 /* x (..., M, K) and w (..., N, K) as views, with the names that the caller knows them by. */
 static samebits_status float_product(samebits_context *context, sb_product *p, sb_view *w, const char *x_name,
                                      const char *w_name, const samebits_epilogue *epilogue)
@@ -122,7 +112,7 @@ samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, co
     if (!(status = sb_view_of(a, "a", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.x)) &&
         !(status = sb_view_of(b, "b", SB_SET_FLOATS, 2, SB_MAX_DIMS, &w)) &&
         !(status = sb_view_of(out, "out", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.out))) {
-        swap_last_two(&w);
+        sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
         status = float_product(context, &p, &w, "a", "b", epilogue);
     }
     return sb_mode_without_row(context, status, a, b, 0, epilogue, out);

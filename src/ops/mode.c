@@ -164,17 +164,8 @@ int sb_mode_offer(const samebits_context *context, const sb_product *product)
 {
     if (!context->options.stock || product->out.count == 0 || product->m <= limit()) return 0;
     sb_view x = product->x, w = product->w;
-    const int last = w.ndim - 1;
-    DLTensor a = tensor_of(&x), b = tensor_of(&w);
-    int64_t shape[SB_MAX_DIMS], stride[SB_MAX_DIMS];
-    memcpy(shape, w.shape, sizeof shape);
-    memcpy(stride, w.stride, sizeof stride);
-    shape[last - 1] = w.shape[last];
-    shape[last] = w.shape[last - 1];
-    stride[last - 1] = w.stride[last];
-    stride[last] = w.stride[last - 1];
-    b.shape = shape;
-    b.strides = stride;
+    sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
+    const DLTensor a = tensor_of(&x), b = tensor_of(&w);
     if (!compute(context, product, &a, &b)) return 0;
     count(&above_limit);
     return 1;

@@ -185,6 +185,13 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
     return SAMEBITS_OK;
 }
 
+static void run_plan(plan *p, int64_t tasks, char *memory)
+{
+    cut(p, tasks, memory);
+    sb_parallel(p->context, p->product->batches * sb_ceil_div(p->product->m, p->tile), pack_x_task, p);
+    sb_parallel(p->context, tasks, block_task, p);
+}
+
 samebits_status sb_product_size(const samebits_context *context, const sb_product *q, int64_t *size)
 {
     plan p;
@@ -198,20 +205,19 @@ void sb_product_run_in(const samebits_context *context, const sb_product *q, cha
     plan p;
     int64_t tasks, size;
     if (q->out.count == 0 || make_plan(context, q, &p, &tasks, &size)) return;
-    cut(&p, tasks, memory);
-    sb_parallel(context, q->batches * sb_ceil_div(q->m, p.tile), pack_x_task, &p);
-    sb_parallel(context, tasks, block_task, &p);
+    run_plan(&p, tasks, memory);
 }
 
 samebits_status sb_product_run(const samebits_context *context, const sb_product *q)
 {
     if (q->out.count == 0) return SAMEBITS_OK;
-    int64_t size;
-    const samebits_status status = sb_product_size(context, q, &size);
+    plan p;
+    int64_t tasks, size;
+    const samebits_status status = make_plan(context, q, &p, &tasks, &size);
     if (status) return status;
     char *memory = sb_alloc(context, (size_t)size);
     if (!memory) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a product needs %lld bytes", (long long)size);
-    sb_product_run_in(context, q, memory);
+    run_plan(&p, tasks, memory);
     sb_free(context, memory, (size_t)size);
     return SAMEBITS_OK;
 }

@@ -215,6 +215,15 @@ samebits_status sb_broadcast(sb_view *view, const char *name, int ndim, const in
     return SAMEBITS_OK;
 }
 
+void sb_swap_dims(sb_view *v, int a, int b)
+{
+    const int64_t shape = v->shape[a], stride = v->stride[a];
+    v->shape[a] = v->shape[b];
+    v->stride[a] = v->stride[b];
+    v->shape[b] = shape;
+    v->stride[b] = stride;
+}
+
 int64_t sb_row_offset(const sb_view *view, int keep, int64_t index)
 {
     int64_t offset = 0;

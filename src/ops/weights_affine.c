@@ -1,6 +1,8 @@
 /* MLX's affine weights: three tensors (samebits/weights.h). */
 #include <samebits/weights.h>
 
+#include "formats/elements.h"
+#include "ops/rows.h"
 #include "ops/weights.h"
 
 static const int bits_of[] = {2, 3, 4, 5, 6, 8};
@@ -67,8 +69,6 @@ samebits_status samebits_weights_prepare_affine(samebits_context *context, const
                                                 const DLTensor *biases, int bits, int group, void *storage,
                                                 samebits_weights **weights)
 {
-    static const samebits_format dtype_format[] = {
-        [SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16, [SB_BF16] = SAMEBITS_FORMAT_BF16};
     if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: pass the address of a samebits_weights *");
     *weights = NULL;
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
@@ -86,7 +86,7 @@ samebits_status samebits_weights_prepare_affine(samebits_context *context, const
     rows.data = words.data;
     rows.n = words.shape[0];
     rows.row_stride = words.stride[0] * 4;
-    rows.group.scales = dtype_format[scale.dtype];
+    rows.group.scales = sb_format_of(scale.dtype);
     rows.scales = scale.data;
     rows.biases = bias.data;
     for (int i = 0; i < 2; i++) {
@@ -122,7 +122,7 @@ samebits_status samebits_weights_restore_affine(const samebits_weights *weights,
         return sb_fail(SAMEBITS_ERR_NULL, "%s is NULL", !w ? "w" : !scales ? "scales" : "biases");
     const int64_t k = weights->k, panel_size = sb_panel_size(weights->format, weights->group, k);
     const int64_t row_size = k / 32 * sb_format_info(weights->format)->block_bytes;
-    const int64_t scale_size = k / 32 / weights->group.steps * (weights->group.scales == SAMEBITS_FORMAT_F32 ? 4 : 2);
+    const int64_t scale_size = k / 32 / weights->group.steps * sb_element_size(weights->group.scales);
     for (int64_t row = 0; row < weights->n; row += SB_PANEL)
         sb_unpack_panel_affine(weights->format, weights->group, k, weights->panels + row / SB_PANEL * panel_size, 0,
                                (int)SB_MIN(SB_PANEL, weights->n - row), (char *)w + row * row_size,
