@@ -42,13 +42,16 @@ int sbp_format(const char *name)
 
 int sbp_activation(const char *name)
 {
-    static const char *const names[SAMEBITS_ACTIVATION_COUNT] = {[SAMEBITS_ACTIVATION_NONE] = "none",
-                                                                 [SAMEBITS_ACTIVATION_RELU] = "relu",
-                                                                 [SAMEBITS_ACTIVATION_SILU] = "silu",
-                                                                 [SAMEBITS_ACTIVATION_GELU] = "gelu",
-                                                                 [SAMEBITS_ACTIVATION_GELU_TANH] = "gelu_tanh"};
-    for (int i = 0; i < SAMEBITS_ACTIVATION_COUNT; i++)
-        if (names[i] && strcmp(names[i], name) == 0) return i;
+    static const struct {
+        const char *name;
+        samebits_activation activation;
+    } names[] = {{"none", SAMEBITS_ACTIVATION_NONE},
+                 {"relu", SAMEBITS_ACTIVATION_RELU},
+                 {"silu", SAMEBITS_ACTIVATION_SILU},
+                 {"gelu", SAMEBITS_ACTIVATION_GELU},
+                 {"gelu_tanh", SAMEBITS_ACTIVATION_GELU_TANH}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0) return (int)names[i].activation;
     PyErr_Format(PyExc_ValueError, "there is no activation '%s'; want none, relu, silu, gelu or gelu_tanh", name);
     return -1;
 }

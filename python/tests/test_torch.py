@@ -237,7 +237,10 @@ def test_modes_are_of_a_thread():
     def work():
         seen["inside"] = mode_of._modes.current()
 
-    with mode_of.mode():
+    with mode_of.mode() as outer:
+        with mode_of.mode() as inner:
+            assert mode_of._modes.current() is inner
+        assert mode_of._modes.current() is outer
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()

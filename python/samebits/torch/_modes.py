@@ -19,7 +19,7 @@ class Report:
     stock: dict[str, int]  #: calls that may move and ran on stock kernels, with dtype
 
 
-@dataclass
+@dataclass(eq=False)
 class Mode:
     """A mode's settings and counts."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
+from .._arrays import borrow
 from .._functions import _context
 from ._modes import Mode
 from ._packing import packed
@@ -31,10 +32,6 @@ def _overrides(*names: str) -> Callable[[Function], Function]:
         return function
 
     return register
-
-
-def _borrow(tensor: Tensor | None) -> Any:
-    return None if tensor is None else torch._C._to_dlpack(tensor.detach())
 
 
 def _threads() -> _core.Context:
@@ -61,9 +58,9 @@ def _product(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, 
     out = a.new_empty((*a.shape[:-1], b.shape[-1]))
     w = packed(b) if b.ndim == 2 and b.stride(0) == 1 else None
     if w is not None:
-        _core.linear_prepared(_threads(), _borrow(a), w._core, _borrow(out), c=_borrow(c), alpha=alpha, beta=beta)
+        _core.linear_prepared(_threads(), borrow(a), w._core, borrow(out), c=borrow(c), alpha=alpha, beta=beta)
     else:
-        _core.matmul(_threads(), _borrow(a), _borrow(b), _borrow(out), _borrow(c), None, alpha, beta)
+        _core.matmul(_threads(), borrow(a), borrow(b), borrow(out), borrow(c), None, alpha, beta)
     return out
 
 
@@ -211,14 +208,14 @@ def _along(x: Tensor, dim: int, function: Callable[[Tensor, Tensor], None]) -> T
 def _softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
     if not _takes(x) or half_to_float or x.ndim == 0:
         return NotImplemented
-    return _along(x, dim, lambda i, o: _core.softmax(_threads(), _borrow(i), _borrow(o)))
+    return _along(x, dim, lambda i, o: _core.softmax(_threads(), borrow(i), borrow(o)))
 
 
 @_overrides("_log_softmax")
 def _log_softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
     if not _takes(x) or half_to_float or x.ndim == 0:
         return NotImplemented
-    return _along(x, dim, lambda i, o: _core.log_softmax(_threads(), _borrow(i), _borrow(o)))
+    return _along(x, dim, lambda i, o: _core.log_softmax(_threads(), borrow(i), borrow(o)))
 
 
 @_overrides("native_layer_norm")
@@ -228,7 +225,7 @@ def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, 
     rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
     flat = [None if t is None else t.reshape(-1) for t in (weight, bias)]
     out = torch.empty_like(rows)
-    _core.layer_norm(_threads(), _borrow(rows), _borrow(flat[0]), _borrow(flat[1]), eps, _borrow(out))
+    _core.layer_norm(_threads(), borrow(rows), borrow(flat[0]), borrow(flat[1]), eps, borrow(out))
     if not torch.is_grad_enabled():
         return out.reshape(x.shape), x.new_empty(0), x.new_empty(0)
     # What the gradient takes; its sums are row by row too.
@@ -314,13 +311,13 @@ def _attention(
         attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     _core.attention(
         _threads(),
-        _borrow(q),
-        _borrow(k),
-        _borrow(v),
-        _borrow(out),
+        borrow(q),
+        borrow(k),
+        borrow(v),
+        borrow(out),
         scale=q.shape[-1] ** -0.5 if scale is None else scale,
         causal=causal,
-        mask=_borrow(attn_mask),
+        mask=borrow(attn_mask),
     )
     # The second output is for the gradient, which _sdp_choice sends another way.
     return out, q.new_empty((0,), dtype=torch.float32)
