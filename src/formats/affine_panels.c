@@ -1,8 +1,8 @@
-/* MLX's affine rows to panels and back (gguf.h): a bit stream of integers, and scales and biases beside it. */
+/* MLX's affine rows to panels and back (quant.h): a bit stream of integers, and scales and biases beside it. */
 #include "formats/elements.h"
-#include "formats/gguf.h"
+#include "formats/quant.h"
 
-static int bits_of(samebits_format format) { return sb_gguf_low_bits(format) + sb_gguf_high_bits(format); }
+static int bits_of(samebits_format format) { return sb_quant_low_bits(format) + sb_quant_high_bits(format); }
 
 /* Element i is bits [i * bits, (i + 1) * bits) of the row, from the lowest. 32 elements are whole bytes. */
 static void read_stream(int bits, const uint8_t *in, uint8_t *q)
@@ -27,7 +27,7 @@ static void write_stream(int bits, const uint8_t *q, uint8_t *out)
 /* The scales of a group; the minima, which are minus the biases, follow them. */
 static uint8_t *group_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index)
 {
-    return (uint8_t *)sb_gguf_scales(format, panel, k) + index * 2 * SB_PANEL * sb_element_size(group.scales);
+    return (uint8_t *)sb_quant_scales(format, panel, k) + index * 2 * SB_PANEL * sb_element_size(group.scales);
 }
 
 static void negate(samebits_format type, void *bits) { ((uint8_t *)bits)[sb_element_size(type) - 1] ^= 0x80; }
@@ -43,7 +43,7 @@ void sb_pack_panel_affine(const sb_rows *rows, int64_t panel, void *out)
         uint8_t q[SB_STEP] = {0};
         for (int64_t s = 0; s < steps; s++) {
             if (col < rows->n) read_stream(bits_of(rows->format), row + s * f->block_bytes, q);
-            sb_gguf_put_step(rows->format, q, c, (uint8_t *)out + s * sb_gguf_step_bytes(rows->format));
+            sb_quant_put_step(rows->format, q, c, (uint8_t *)out + s * sb_quant_step_bytes(rows->format));
         }
         for (int64_t g = 0; g < steps / rows->group.steps; g++) {
             uint8_t *scales = group_scales(rows->format, rows->group, out, rows->k, g) + size * (size_t)c;
@@ -69,7 +69,7 @@ void sb_unpack_panel_affine(samebits_format format, sb_group group, int64_t k, c
     for (int c = 0; c < count; c++) {
         uint8_t q[SB_STEP];
         for (int64_t s = 0; s < steps; s++) {
-            sb_gguf_get_step(format, (const uint8_t *)in + s * sb_gguf_step_bytes(format), column + c, q);
+            sb_quant_get_step(format, (const uint8_t *)in + s * sb_quant_step_bytes(format), column + c, q);
             write_stream(bits_of(format), q, (uint8_t *)w + (c * steps + s) * f->block_bytes);
         }
         for (int64_t g = 0; g < groups; g++) {
@@ -84,7 +84,7 @@ void sb_unpack_panel_affine(samebits_format format, sb_group group, int64_t k, c
 }
 
 void sb_affine_get_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index,
-                          int column, sb_gguf_block *block)
+                          int column, sb_quant_block *block)
 {
     const uint8_t *scales = group_scales(format, group, panel, k, index);
     block->d = sb_bits(sb_element(group.scales, scales, column));

@@ -7,7 +7,7 @@
 
 #include <samebits/weights.h>
 
-#include "base/base.h"
+#include "formats/elements.h"
 
 #define SB_PANEL 16
 
@@ -63,8 +63,8 @@ SB_INLINE int64_t sb_panels(int64_t n) { return sb_ceil_div(n, SB_PANEL); }
 SB_INLINE int64_t sb_panel_size(samebits_format format, sb_group group, int64_t k)
 {
     const sb_format *f = sb_format_info(format);
-    const int64_t scale_bytes = group.scales == SAMEBITS_FORMAT_F32 ? 4 : 2;
-    return k / f->block * f->panel_bytes + (group.steps ? k / f->block / group.steps * 2 * scale_bytes * SB_PANEL : 0);
+    const int64_t pair = 2 * sb_element_size(group.scales) * SB_PANEL;
+    return k / f->block * f->panel_bytes + (group.steps ? k / f->block / group.steps * pair : 0);
 }
 
 /* Packs columns [16 * panel, 16 * panel + 16) of the rows. */

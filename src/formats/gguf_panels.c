@@ -1,5 +1,5 @@
 /* GGUF's blocks to panels and back. Every bit of a block is a bit of the panel, so any bytes come back as they were. */
-#include "formats/gguf.h"
+#include "formats/quant.h"
 
 /* Four weights at a time, as the bytes of a word. */
 SB_INLINE uint32_t load_word(const uint8_t *p)
@@ -17,7 +17,7 @@ SB_INLINE uint32_t spread_bits(uint32_t bits) { return (bits & 15) * 0x00204081u
 /* --- a block's bytes <-> its integers ------------------------------------------------------------- */
 
 /* The 6-bit scales and minima of Q4_K and Q5_K: 16 numbers in 12 bytes. */
-static void read_scales(const uint8_t *p, sb_gguf_block *b)
+static void read_scales(const uint8_t *p, sb_quant_block *b)
 {
     for (int j = 0; j < 4; j++) {
         b->scale[j] = p[j] & 63;
@@ -27,7 +27,7 @@ static void read_scales(const uint8_t *p, sb_gguf_block *b)
     }
 }
 
-static void write_scales(const sb_gguf_block *b, uint8_t *p)
+static void write_scales(const sb_quant_block *b, uint8_t *p)
 {
     for (int j = 0; j < 4; j++) {
         p[j] = (uint8_t)(b->scale[j] | (b->scale[j + 4] >> 4 << 6));
@@ -120,7 +120,7 @@ static void write_q2(const uint8_t *q, uint8_t *low, uint8_t *high)
 }
 
 /* Q2_K: a scale and a minimum of 4 bits each a byte. */
-static void read_nibble_scales(const uint8_t *p, sb_gguf_block *b)
+static void read_nibble_scales(const uint8_t *p, sb_quant_block *b)
 {
     for (int j = 0; j < 16; j++) {
         b->scale[j] = p[j] & 15;
@@ -128,13 +128,13 @@ static void read_nibble_scales(const uint8_t *p, sb_gguf_block *b)
     }
 }
 
-static void write_nibble_scales(const sb_gguf_block *b, uint8_t *p)
+static void write_nibble_scales(const sb_quant_block *b, uint8_t *p)
 {
     for (int j = 0; j < 16; j++) p[j] = (uint8_t)(b->scale[j] | b->min[j] << 4);
 }
 
 /* Q3_K: 16 scales of 6 bits, 32 added, in 12 bytes: 4 low bits in 8 of them, 2 high bits in the others. */
-static void read_q3_scales(const uint8_t *p, sb_gguf_block *b)
+static void read_q3_scales(const uint8_t *p, sb_quant_block *b)
 {
     for (int j = 0; j < 16; j++) {
         const int low = p[j % 8] >> j / 8 * 4 & 15, high = p[8 + j % 4] >> j / 4 * 2 & 3;
@@ -142,7 +142,7 @@ static void read_q3_scales(const uint8_t *p, sb_gguf_block *b)
     }
 }
 
-static void write_q3_scales(const sb_gguf_block *b, uint8_t *p)
+static void write_q3_scales(const sb_quant_block *b, uint8_t *p)
 {
     memset(p, 0, 12);
     for (int j = 0; j < 16; j++) {
@@ -164,15 +164,15 @@ static int d_offset(samebits_format format)
 }
 static int d_size(samebits_format format) { return format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2; }
 /* Q4_1 and Q5_1 add their m, the others subtract their minimum. */
-static int adds_min(samebits_format format) { return sb_gguf_has_min(format) && !sb_gguf_is_k(format); }
+static int adds_min(samebits_format format) { return sb_quant_has_min(format) && !sb_quant_is_k(format); }
 
-static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *b)
+static void read_block(samebits_format format, const uint8_t *p, sb_quant_block *b)
 {
     b->d = b->dmin = 0;
     memcpy(&b->d, p + d_offset(format), (size_t)d_size(format));
-    if (sb_gguf_has_min(format)) memcpy(&b->dmin, p + d_offset(format) + 2, 2);
+    if (sb_quant_has_min(format)) memcpy(&b->dmin, p + d_offset(format) + 2, 2);
     if (adds_min(format)) b->dmin ^= 0x8000;
-    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
+    if (!sb_quant_is_k(format)) b->scale[0] = b->min[0] = 1;
     switch (format) {
     case SAMEBITS_FORMAT_Q4_1: read_32(p + 4, NULL, b->q); break;
     case SAMEBITS_FORMAT_Q5_0: read_32(p + 6, p + 2, b->q); break;
@@ -204,11 +204,11 @@ static void read_block(samebits_format format, const uint8_t *p, sb_gguf_block *
     }
 }
 
-static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t *p)
+static void write_block(samebits_format format, const sb_quant_block *b, uint8_t *p)
 {
     const uint16_t dmin = (uint16_t)(adds_min(format) ? b->dmin ^ 0x8000 : b->dmin);
     memcpy(p + d_offset(format), &b->d, (size_t)d_size(format));
-    if (sb_gguf_has_min(format)) memcpy(p + d_offset(format) + 2, &dmin, 2);
+    if (sb_quant_has_min(format)) memcpy(p + d_offset(format) + 2, &dmin, 2);
     switch (format) {
     case SAMEBITS_FORMAT_Q4_1: write_32(b->q, p + 4, NULL); break;
     case SAMEBITS_FORMAT_Q5_0: write_32(b->q, p + 6, p + 2); break;
@@ -242,9 +242,9 @@ static void write_block(samebits_format format, const sb_gguf_block *b, uint8_t 
 
 /* --- integers <-> one column of a panel ----------------------------------------------------------- */
 
-void sb_gguf_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
+void sb_quant_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step)
 {
-    const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
+    const int low = sb_quant_low_bits(format), high = sb_quant_high_bits(format);
     uint32_t plane[8] = {0};
     for (int y = 0; y < 8; y++) {
         const int h = y / 4, z = y % 4;
@@ -258,9 +258,9 @@ void sb_gguf_put_step(samebits_format format, const uint8_t *q, int column, uint
     for (int i = 0; i < low + high; i++) store_word(step + 4 * column + i * SB_PLANE, plane[i]);
 }
 
-void sb_gguf_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
+void sb_quant_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q)
 {
-    const int low = sb_gguf_low_bits(format), high = sb_gguf_high_bits(format);
+    const int low = sb_quant_low_bits(format), high = sb_quant_high_bits(format);
     const uint8_t *in = step + 4 * column;
     for (int y = 0; y < 8; y++) {
         const int h = y / 4, z = y % 4;
@@ -274,19 +274,19 @@ void sb_gguf_get_step(samebits_format format, const uint8_t *step, int column, u
 }
 
 /* The 16 bytes of a K format's scales, for the byte's place. */
-static uint8_t scale_byte(samebits_format format, const sb_gguf_block *b, int i)
+static uint8_t scale_byte(samebits_format format, const sb_quant_block *b, int i)
 {
     if (format == SAMEBITS_FORMAT_Q2_K) return (uint8_t)(b->scale[i] | b->min[i] << 4);
-    if (sb_gguf_parts(format) == 2) return b->scale[i];
+    if (sb_quant_parts(format) == 2) return b->scale[i];
     return i % 2 ? b->min[i / 2] : b->scale[i / 2];
 }
 
-static void set_scale_byte(samebits_format format, sb_gguf_block *b, int i, uint8_t byte)
+static void set_scale_byte(samebits_format format, sb_quant_block *b, int i, uint8_t byte)
 {
     if (format == SAMEBITS_FORMAT_Q2_K) {
         b->scale[i] = byte & 15;
         b->min[i] = byte >> 4;
-    } else if (sb_gguf_parts(format) == 2) {
+    } else if (sb_quant_parts(format) == 2) {
         b->scale[i] = byte;
     } else if (i % 2) {
         b->min[i / 2] = byte;
@@ -295,44 +295,44 @@ static void set_scale_byte(samebits_format format, sb_gguf_block *b, int i, uint
     }
 }
 
-static void put_block(samebits_format format, const sb_gguf_block *b, int64_t k, int64_t index, int column,
+static void put_block(samebits_format format, const sb_quant_block *b, int64_t k, int64_t index, int column,
                       uint8_t *panel)
 {
-    const int steps = sb_gguf_steps(format), size = d_size(format);
-    uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
-    uint8_t *scales = panel + k / SB_STEP * sb_gguf_step_bytes(format) + index * sb_gguf_scale_bytes(format);
+    const int steps = sb_quant_steps(format), size = d_size(format);
+    uint8_t *quants = panel + index * steps * sb_quant_step_bytes(format);
+    uint8_t *scales = panel + k / SB_STEP * sb_quant_step_bytes(format) + index * sb_quant_scale_bytes(format);
     for (int s = 0; s < steps; s++)
-        sb_gguf_put_step(format, b->q + s * SB_STEP, column, quants + s * sb_gguf_step_bytes(format));
+        sb_quant_put_step(format, b->q + s * SB_STEP, column, quants + s * sb_quant_step_bytes(format));
     memcpy(scales + size * column, &b->d, (size_t)size);
-    if (sb_gguf_has_min(format)) memcpy(scales + 2 * SB_PANEL + 2 * column, &b->dmin, 2);
-    scales += sb_gguf_d_bytes(format);
-    for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
+    if (sb_quant_has_min(format)) memcpy(scales + 2 * SB_PANEL + 2 * column, &b->dmin, 2);
+    scales += sb_quant_d_bytes(format);
+    for (int i = 0; sb_quant_is_k(format) && i < 16; i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
 }
 
-void sb_gguf_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
-                 sb_gguf_block *b)
+void sb_quant_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
+                  sb_quant_block *b)
 {
-    const int steps = sb_gguf_steps(format), size = d_size(format);
-    const uint8_t *quants = panel + index * steps * sb_gguf_step_bytes(format);
-    const uint8_t *scales = sb_gguf_scales(format, panel, k) + index * sb_gguf_scale_bytes(format);
+    const int steps = sb_quant_steps(format), size = d_size(format);
+    const uint8_t *quants = panel + index * steps * sb_quant_step_bytes(format);
+    const uint8_t *scales = sb_quant_scales(format, panel, k) + index * sb_quant_scale_bytes(format);
     for (int s = 0; s < steps; s++)
-        sb_gguf_get_step(format, quants + s * sb_gguf_step_bytes(format), column, b->q + s * SB_STEP);
-    if (!sb_gguf_is_k(format)) b->scale[0] = b->min[0] = 1;
+        sb_quant_get_step(format, quants + s * sb_quant_step_bytes(format), column, b->q + s * SB_STEP);
+    if (!sb_quant_is_k(format)) b->scale[0] = b->min[0] = 1;
     if (sb_format_is_affine(format)) {
         sb_affine_get_scales(format, group, panel, k, index / group.steps, column, b);
         return;
     }
     b->d = b->dmin = 0;
     memcpy(&b->d, scales + size * column, (size_t)size);
-    if (sb_gguf_has_min(format)) memcpy(&b->dmin, scales + 2 * SB_PANEL + 2 * column, 2);
-    scales += sb_gguf_d_bytes(format);
-    for (int i = 0; sb_gguf_is_k(format) && i < 16; i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
+    if (sb_quant_has_min(format)) memcpy(&b->dmin, scales + 2 * SB_PANEL + 2 * column, 2);
+    scales += sb_quant_d_bytes(format);
+    for (int i = 0; sb_quant_is_k(format) && i < 16; i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
 }
 
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)
 {
     const sb_format *f = sb_format_info(rows->format);
-    sb_gguf_block block;
+    sb_quant_block block;
     for (int c = 0; c < SB_PANEL; c++) {
         const int64_t col = panel * SB_PANEL + c;
         const uint8_t *row = (const uint8_t *)rows->data + col * rows->row_stride;
@@ -350,11 +350,11 @@ void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int
                           int64_t row_stride_bytes)
 {
     const sb_format *f = sb_format_info(format);
-    sb_gguf_block block;
+    sb_quant_block block;
     for (int c = 0; c < count; c++) {
         uint8_t *row = (uint8_t *)rows + c * row_stride_bytes;
         for (int64_t i = 0; i < k / f->block; i++) {
-            sb_gguf_get(format, (sb_group){0}, in, k, i, column + c, &block);
+            sb_quant_get(format, (sb_group){0}, in, k, i, column + c, &block);
             write_block(format, &block, row + i * f->block_bytes);
         }
     }

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#include "formats/gguf.h"
+#include "formats/quant.h"
 #include "kernels/matmul_quantized/matmul_quantized.h"
 
 enum { SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
@@ -16,8 +16,8 @@ enum { SB_X_SCALE = 8, SB_X_SUM = 9, SB_X_START = 10 };
 /* What is taken off weights without an offset, so that sums of int16 and signed bytes stay in range (int8_simd.h). */
 SB_INLINE int sb_centre(samebits_format f)
 {
-    if (sb_gguf_offset(f) || !sb_gguf_has_min(f)) return 0;
-    const int bits = sb_gguf_low_bits(f) + sb_gguf_high_bits(f);
+    if (sb_quant_offset(f) || !sb_quant_has_min(f)) return 0;
+    const int bits = sb_quant_low_bits(f) + sb_quant_high_bits(f);
     return bits == 5 ? 16 : bits == 8 ? 128 : 0;
 }
 

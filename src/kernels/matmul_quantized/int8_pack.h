@@ -23,14 +23,14 @@ SB_INLINE int32_t start_word(lanes kind, sums s, int factor)
  * the sums of both halves of the step, as int16. */
 SB_INLINE void starts(samebits_format f, lanes kind, sums first, sums second, int32_t start[2])
 {
-    const int centre = sb_centre(f), offset = centre ? centre : sb_gguf_offset(f);
+    const int centre = sb_centre(f), offset = centre ? centre : sb_quant_offset(f);
     if (f == SAMEBITS_FORMAT_Q2_K) {
         const int low = first.low + first.high, high = second.low + second.high;
         start[0] = (int32_t)(((uint32_t)low & 0xFFFFu) | (uint32_t)high << 16);
         start[1] = 0;
         return;
     }
-    if (sb_gguf_parts(f) == 2) {
+    if (sb_quant_parts(f) == 2) {
         start[0] = start_word(kind, first, -offset);
         start[1] = start_word(kind, second, -offset);
         return;

@@ -49,8 +49,8 @@ SB_INLINE vi scale_lanes(vi scale) { return vi_or(vi_and(scale, vi_set1(0xFFFF))
 #endif
 
 /* Two scales a step: two sums one after the other. */
-SB_INLINE int parts(samebits_format f) { return sb_gguf_parts(f); }
-SB_INLINE int has_two_mins(samebits_format f) { return sb_gguf_has_min(f) && parts(f) == 2; }
+SB_INLINE int parts(samebits_format f) { return sb_quant_parts(f); }
+SB_INLINE int has_two_mins(samebits_format f) { return sb_quant_has_min(f) && parts(f) == 2; }
 /* Whether decoded weights lie as matrix products of bytes want them: two planes' words in turn. */
 #if defined(SB_HAS_MMLA)
 #define MMLA 1
@@ -58,7 +58,7 @@ SB_INLINE int has_two_mins(samebits_format f) { return sb_gguf_has_min(f) && par
 #define MMLA 0
 #endif
 /* Bytes are read as they lie; the others are decoded to bytes once when there are many rows. */
-SB_INLINE int has_decoded(samebits_format f) { return MMLA || sb_gguf_low_bits(f) != 8; }
+SB_INLINE int has_decoded(samebits_format f) { return MMLA || sb_quant_low_bits(f) != 8; }
 
 /* Two scales become lanes that a sum is multiplied with, two minima the int16 of a lane. */
 SB_INLINE step_scales read_int8_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
@@ -88,7 +88,7 @@ SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const sourc
 {
     if (!is_decoded) return read_int8_scales(f, from->group, from->scales, step, c);
     step_scales r = {.d = vf_load(from->decoded->d[step] + c)};
-    if (sb_gguf_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
+    if (sb_quant_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
     if (parts(f) == 2) {
         r.s[0] = vi_load(from->decoded->s[step][0] + c);
         r.s[1] = vi_load(from->decoded->s[step][1] + c);
@@ -99,18 +99,21 @@ SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const sourc
 
 SB_INLINE vi load_plane(samebits_format f, int is_decoded, const source *from, int64_t step, int half, int z, int c)
 {
-    if (!is_decoded) return read_plane(f, from->quants + step * sb_gguf_step_bytes(f) + 4 * c, half, z);
+    if (!is_decoded) return read_plane(f, from->quants + step * sb_quant_step_bytes(f) + 4 * c, half, z);
     return vi_load(from->decoded->w + (step * 8 + 4 * half + z) * SB_PLANE + 4 * c);
 }
 
 /* Bytes without VNNI are made signed: their products stay within int16, pair by pair, and are added up as int32. */
-SB_INLINE int is_signed(samebits_format f) { return SIGNED_BYTES && (sb_gguf_offset(f) == 128 || sb_centre(f) == 128); }
+SB_INLINE int is_signed(samebits_format f)
+{
+    return SIGNED_BYTES && (sb_quant_offset(f) == 128 || sb_centre(f) == 128);
+}
 SB_INLINE int is_centred(samebits_format f) { return is_signed(f) ? sb_centre(f) == 128 : PAIRS && sb_centre(f); }
 /* 6 bits without an offset in pairs: two products fit int16, the sum of all does not. */
 SB_INLINE int is_wide(samebits_format f) { return PAIRS && f == SAMEBITS_FORMAT_AFFINE_6; }
 SB_INLINE int starts_at_zero(samebits_format f)
 {
-    return is_signed(f) || is_wide(f) || (sb_gguf_offset(f) == 0 && !is_centred(f));
+    return is_signed(f) || is_wide(f) || (sb_quant_offset(f) == 0 && !is_centred(f));
 }
 
 SB_INLINE vi dot_weights(samebits_format f, vi sum, vi w, vi x)
@@ -225,7 +228,7 @@ SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, i
     if (has_two_mins(f)) {
         const vi sums = vi_set1(word(record, SB_X_START * rows + r));
         t = vf_fms(t, scales->d, vf_mul(vi_to_f(vi_madd16(scales->n[0], sums)), scales->m));
-    } else if (sb_gguf_has_min(f))
+    } else if (sb_quant_has_min(f))
         t = vf_fms(t, scales->d, vf_mul(vf_set1(record[SB_X_SUM * rows + r]), scales->m));
     else
         t = vf_mul(t, scales->d);
@@ -240,7 +243,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     SB_UNROLL
     for (int p = 0; p < panels; p++) {
         const uint8_t *start = a->w + (panel + p) * a->panel_size;
-        from[p] = (source){start, sb_gguf_scales(f, start, a->k), NULL, a->group};
+        from[p] = (source){start, sb_quant_scales(f, start, a->k), NULL, a->group};
     }
     vf acc[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
@@ -250,8 +253,8 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
         const float *record = a->x + s * SB_X_DWORDS * rows;
         SB_UNROLL
         for (int p = 0; p < panels; p++) SB_UNROLL
-        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64)
-            v_prefetch(from[p].quants + s * sb_gguf_step_bytes(f) + i + PREFETCH);
+        for (int i = 0; i < sb_quant_step_bytes(f); i += 64)
+            v_prefetch(from[p].quants + s * sb_quant_step_bytes(f) + i + PREFETCH);
         step_scales scales[MAX_VECTORS];
         SB_UNROLL
         for (int v = 0; v < vectors; v++)
@@ -285,14 +288,14 @@ SB_INLINE void decode_planes(samebits_format f, const uint8_t *quants, int n, in
 SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int count, chunk *out)
 {
     for (int s = 0; s < count; s++) {
-        const uint8_t *quants = panel->quants + (begin + s) * sb_gguf_step_bytes(f);
+        const uint8_t *quants = panel->quants + (begin + s) * sb_quant_step_bytes(f);
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
             SB_UNROLL
             for (int n = 0; n < 8; n += 2) decode_planes(f, quants, n, c, out->w + s * 8 * SB_PLANE);
             const step_scales scales = load_scales(f, 0, panel, begin + s, c);
             vf_store(out->d[s] + c, scales.d);
-            if (sb_gguf_has_min(f)) vf_store(out->m[s] + c, scales.m);
+            if (sb_quant_has_min(f)) vf_store(out->m[s] + c, scales.m);
             if (parts(f) == 2) {
                 vi_store(out->s[s][0] + c, scales.s[0]);
                 vi_store(out->s[s][1] + c, scales.s[1]);
@@ -396,11 +399,11 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
                      .begin = begin,
                      .start = has_decoded(f) ? 0 : begin,
                      .count = count,
-                     .step_bytes = sb_gguf_step_bytes(f)};
+                     .step_bytes = sb_quant_step_bytes(f)};
     for (int p = 0; p < panels; p++) {
         const uint8_t *w = a->w + (panel + p) * a->panel_size;
-        job.ahead[p] = a->w + (next_panel + p) * a->panel_size + next_begin * sb_gguf_step_bytes(f);
-        job.from[p] = (source){w, sb_gguf_scales(f, w, a->k), NULL, a->group};
+        job.ahead[p] = a->w + (next_panel + p) * a->panel_size + next_begin * sb_quant_step_bytes(f);
+        job.from[p] = (source){w, sb_quant_scales(f, w, a->k), NULL, a->group};
         if (has_decoded(f)) {
             decode(f, &job.from[p], begin, count, &decoded[p]);
             job.from[p].decoded = &decoded[p];
@@ -426,21 +429,7 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
     }
 }
 
-/* Returns 0 if these are not few rows. */
-SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
-{
-    int64_t p = 0;
-    switch (a->rows) {
-#define CASE(rows)                                                                                                     \
-    case rows:                                                                                                         \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
-        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
-        return 1;
-        FEW_CASES(CASE)
-#undef CASE
-    }
-    return 0;
-}
+DEFINE_FEW_ROWS_ALL
 
 SB_INLINE void matmul_int8(samebits_format f, const sb_matmul_args *a)
 {

@@ -6,7 +6,7 @@
 #include "base/float16.h"
 #include "check/check.h"
 #include "formats/elements.h"
-#include "formats/gguf.h"
+#include "formats/quant.h"
 
 /* What the scales of the weights and the activations are made of. */
 enum { ORDINARY, EXTREME, POISONED, KINDS };
@@ -22,7 +22,7 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
                        : format == SAMEBITS_FORMAT_Q6_K ? 208
                                                         : 0;
     for (int64_t b = 0; b < blocks; b++)
-        for (int i = 0; i <= sb_gguf_has_min(format); i++) {
+        for (int i = 0; i <= sb_quant_has_min(format); i++) {
             uint16_t h = (uint16_t)check_next(rng);
             const int rare = kind == EXTREME ? 2 : 400; /* one in so many keeps its random bits */
             if (kind == ORDINARY || check_below(rng, rare)) h = (uint16_t)((h & 0x83FF) | (10 + h % 8) << 10);

@@ -6,16 +6,16 @@
 /* portable-1: the weights of one column and chunk as f32, then dot. A block never straddles chunks. */
 static void column_portable(const sb_matmul_args *a, samebits_format format, int64_t panel, int column)
 {
-    const int block_size = sb_gguf_steps(format) * SB_STEP;
+    const int block_size = sb_quant_steps(format) * SB_STEP;
     const uint8_t *weights = a->w + panel * a->panel_size;
     float w[SB_CHUNK];
     for (int64_t r = 0; r < a->rows; r++) a->acc[r * a->acc_stride + panel * SB_PANEL + column] = 0.0f;
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
         const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
         for (int64_t i = 0; i < length; i += block_size) {
-            sb_gguf_block block;
-            sb_gguf_get(format, a->group, weights, a->k, (begin + i) / block_size, column, &block);
-            for (int j = 0; j < block_size; j++) w[i + j] = sb_gguf_weight(format, &block, j / SB_STEP, j % SB_STEP);
+            sb_quant_block block;
+            sb_quant_get(format, a->group, weights, a->k, (begin + i) / block_size, column, &block);
+            for (int j = 0; j < block_size; j++) w[i + j] = sb_quant_weight(format, &block, j / SB_STEP, j % SB_STEP);
         }
         for (int64_t r = 0; r < a->rows; r++) {
             const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
@@ -28,33 +28,33 @@ static void column_portable(const sb_matmul_args *a, samebits_format format, int
 }
 
 /* One step of int8-1: t of spec/ops/matmul_quantized.md. */
-static float step_value(samebits_format format, const sb_gguf_block *b, int step, const int8_t *x)
+static float step_value(samebits_format format, const sb_quant_block *b, int step, const int8_t *x)
 {
     int32_t sum[2] = {0, 0}, xsum[2] = {0, 0};
     for (int i = 0; i < SB_STEP; i++) {
-        sum[i / 16] += x[i] * sb_gguf_integer(format, b->q[step * SB_STEP + i]);
+        sum[i / 16] += x[i] * sb_quant_integer(format, b->q[step * SB_STEP + i]);
         xsum[i / 16] += x[i];
     }
-    const float d = sb_gguf_d(format, b), dmin = sb_gguf_has_min(format) ? sb_gguf_dmin(format, b) : 0.0f;
-    if (sb_gguf_parts(format) == 2) {
+    const float d = sb_quant_d(format, b), dmin = sb_quant_has_min(format) ? sb_quant_dmin(format, b) : 0.0f;
+    if (sb_quant_parts(format) == 2) {
         const int j = 2 * step;
-        const float isum = (float)(sb_gguf_scale(format, b, j) * sum[0] + sb_gguf_scale(format, b, j + 1) * sum[1]);
-        if (!sb_gguf_has_min(format)) return isum * d;
+        const float isum = (float)(sb_quant_scale(format, b, j) * sum[0] + sb_quant_scale(format, b, j + 1) * sum[1]);
+        if (!sb_quant_has_min(format)) return isum * d;
         return fmaf(isum, d, -((float)(b->min[j] * xsum[0] + b->min[j + 1] * xsum[1]) * dmin));
     }
     const float isum = (float)(sum[0] + sum[1]);
-    if (!sb_gguf_has_min(format)) return isum * d;
+    if (!sb_quant_has_min(format)) return isum * d;
     return fmaf(isum, d * (float)b->scale[step], -((float)(xsum[0] + xsum[1]) * (dmin * (float)b->min[step])));
 }
 
 static void column_int8(const sb_matmul_args *a, samebits_format format, int64_t panel, int column)
 {
-    const int steps = sb_gguf_steps(format);
+    const int steps = sb_quant_steps(format);
     const uint8_t *weights = a->w + panel * a->panel_size;
     for (int64_t r = 0; r < a->rows; r++) a->acc[r * a->acc_stride + panel * SB_PANEL + column] = 0.0f;
-    sb_gguf_block block;
+    sb_quant_block block;
     for (int64_t s = 0; s < a->k / SB_STEP; s++) {
-        if (s % steps == 0) sb_gguf_get(format, a->group, weights, a->k, s / steps, column, &block);
+        if (s % steps == 0) sb_quant_get(format, a->group, weights, a->k, s / steps, column, &block);
         for (int64_t r = 0; r < a->rows; r++) {
             const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
             const float *record = a->x + (t * a->tile * (a->k / SB_STEP) + s * height) * SB_X_DWORDS + r % a->tile;

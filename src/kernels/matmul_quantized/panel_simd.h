@@ -1,10 +1,10 @@
-/* Reading panels of GGUF blocks in vectors: a lane is a column (formats/gguf.h). */
+/* Reading panels of GGUF blocks in vectors: a lane is a column (formats/quant.h). */
 #ifndef SB_PANEL_SIMD_H
 #define SB_PANEL_SIMD_H
 
 #include "base/simd.h"
 #include "formats/elements_simd.h"
-#include "formats/gguf.h"
+#include "formats/quant.h"
 
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
 
@@ -14,14 +14,14 @@ SB_INLINE vi shifted(vi v, int left) { return left > 0 ? vi_shl(v, left) : left 
 /* The bits of the weights 16 * half + 4z + i of a step, unsigned, a byte each. */
 SB_INLINE vi read_bits(samebits_format f, const uint8_t *step, int half, int z)
 {
-    const int low = sb_gguf_low_bits(f);
+    const int low = sb_quant_low_bits(f);
     if (low == 8) return vi_load(step + (4 * half + z) * SB_PLANE);
     const vi v = low == 4 ? low_nibbles(shifted(vi_load(step + z * SB_PLANE), -4 * half))
                           : vi_and(shifted(vi_load(step + half * SB_PLANE), -2 * z), vi_set1(0x03030303));
-    if (sb_gguf_high_bits(f) == 1)
+    if (sb_quant_high_bits(f) == 1)
         return vi_or(v,
                      vi_and(shifted(vi_load(step + low * SB_PLANE), low - z - 4 * half), vi_set1(0x01010101 << low)));
-    if (sb_gguf_high_bits(f) == 2)
+    if (sb_quant_high_bits(f) == 2)
         return vi_or(v,
                      vi_and(shifted(vi_load(step + (low + half) * SB_PLANE), low - 2 * z), vi_set1(0x03030303 << low)));
     return v;
@@ -31,7 +31,7 @@ SB_INLINE vi read_bits(samebits_format f, const uint8_t *step, int half, int z)
 SB_INLINE vi read_plane(samebits_format f, const uint8_t *step, int half, int z)
 {
     const vi bits = read_bits(f, step, half, z);
-    return sb_gguf_is_coded(f) ? vi_lookup8(sb_gguf_codes(f), bits) : bits;
+    return sb_quant_is_coded(f) ? vi_lookup8(sb_quant_codes(f), bits) : bits;
 }
 
 /* The scales of one step and the vector of columns from c. */
@@ -59,17 +59,17 @@ SB_INLINE step_scales read_affine(sb_group group, const uint8_t *scales, int64_t
 SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
 {
     if (sb_format_is_affine(f)) return read_affine(group, scales, step, c);
-    const uint8_t *block = scales + step / sb_gguf_steps(f) * sb_gguf_scale_bytes(f);
-    const uint8_t *bytes = block + sb_gguf_d_bytes(f) + step % sb_gguf_steps(f) * 2 * SB_PANEL + c;
+    const uint8_t *block = scales + step / sb_quant_steps(f) * sb_quant_scale_bytes(f);
+    const uint8_t *bytes = block + sb_quant_d_bytes(f) + step % sb_quant_steps(f) * 2 * SB_PANEL + c;
     step_scales r = {.d = f == SAMEBITS_FORMAT_MXFP4 ? power_of_two(vi_load_u8(block + c))
                                                      : vf_load_f16((const uint16_t *)block + c)};
-    if (sb_gguf_has_min(f)) r.m = vf_load_f16((const uint16_t *)block + SB_PANEL + c);
+    if (sb_quant_has_min(f)) r.m = vf_load_f16((const uint16_t *)block + SB_PANEL + c);
     if (f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K) {
         r.d = vf_mul(r.d, vi_to_f(vi_load_u8(bytes)));
         r.m = vf_mul(r.m, vi_to_f(vi_load_u8(bytes + SB_PANEL)));
     }
-    for (int h = 0; h < 2 && sb_gguf_parts(f) == 2; h++) {
-        if (!sb_gguf_has_min(f)) {
+    for (int h = 0; h < 2 && sb_quant_parts(f) == 2; h++) {
+        if (!sb_quant_has_min(f)) {
             r.s[h] = vi_load_i8(bytes + h * SB_PANEL);
             continue;
         }
@@ -79,5 +79,23 @@ SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8
     }
     return r;
 }
+
+/* Defines few_rows_all, which returns 0 if these are not few rows, from the few_rows, FEW_CASES and FEW_PANELS of a
+ * file.
+ */
+#define FEW_CASE(rows)                                                                                                 \
+    case rows:                                                                                                         \
+        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
+        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
+        return 1;
+#define DEFINE_FEW_ROWS_ALL                                                                                            \
+    SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)                                             \
+    {                                                                                                                  \
+        int64_t p = 0;                                                                                                 \
+        switch (a->rows) {                                                                                             \
+            FEW_CASES(FEW_CASE)                                                                                        \
+        }                                                                                                              \
+        return 0;                                                                                                      \
+    }
 
 #endif

@@ -26,13 +26,13 @@
 /* AVX-512 turns 4 bits into a float in one instruction. */
 SB_INLINE int is_looked_up(samebits_format f)
 {
-    return SB_VL == 16 && sb_gguf_low_bits(f) == 4 && sb_gguf_high_bits(f) == 0;
+    return SB_VL == 16 && sb_quant_low_bits(f) == 4 && sb_quant_high_bits(f) == 0;
 }
 
 /* Bits a weight has where it is read; codes are then bytes. */
 SB_INLINE int field_bits(samebits_format f)
 {
-    return sb_gguf_is_coded(f) && !is_looked_up(f) ? 8 : sb_gguf_low_bits(f) + sb_gguf_high_bits(f);
+    return sb_quant_is_coded(f) && !is_looked_up(f) ? 8 : sb_quant_low_bits(f) + sb_quant_high_bits(f);
 }
 
 #if SB_VL == 16
@@ -43,7 +43,7 @@ SB_INLINE vf look_up(samebits_format f, vi fields, int begin)
     static const float iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, mxfp4[16] = {SB_MXFP4_INTEGERS(0)};
     const float *values = f == SAMEBITS_FORMAT_IQ4_NL  ? iq4_nl
                           : f == SAMEBITS_FORMAT_MXFP4 ? mxfp4
-                                                       : integers + 8 - sb_gguf_offset(f);
+                                                       : integers + 8 - sb_quant_offset(f);
     return vf_lookup(vf_load(values), begin ? vi_shr(fields, begin) : fields);
 }
 #endif
@@ -59,12 +59,12 @@ SB_INLINE vi read_codes(samebits_format f, const uint8_t *step, int half, int z)
  * each weight flipped the weights are two's complement. */
 SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
 {
-    const int has_nibbles = sb_gguf_low_bits(f) == 4 && !sb_gguf_high_bits(f) && sb_gguf_has_min(f);
+    const int has_nibbles = sb_quant_low_bits(f) == 4 && !sb_quant_high_bits(f) && sb_quant_has_min(f);
     if (has_nibbles || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
     if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
-    if (sb_gguf_is_coded(f)) return read_codes(f, step, half, z);
+    if (sb_quant_is_coded(f)) return read_codes(f, step, half, z);
     const vi v = read_bits(f, step, half, z);
-    return sb_gguf_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_gguf_offset(f))));
+    return sb_quant_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_quant_offset(f))));
 }
 
 /* Weight i of these four, as its format says (spec/formats.md); d and m are those of the half. */
@@ -74,10 +74,10 @@ SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 #if SB_VL == 16
     if (is_looked_up(f)) {
         const vf q = look_up(f, fields, begin);
-        return sb_gguf_has_min(f) ? vf_fms(d, q, m) : vf_mul(d, q);
+        return sb_quant_has_min(f) ? vf_fms(d, q, m) : vf_mul(d, q);
     }
 #endif
-    if (sb_gguf_has_min(f)) {
+    if (sb_quant_has_min(f)) {
         vi q = begin ? vi_shr(fields, begin) : fields;
         if (above) q = vi_and(q, vi_set1((1 << bits) - 1));
         return vf_fms(d, vi_to_f(q), m); /* GGUF's d * q is exact, so this is the one rounding of theirs too */
@@ -88,10 +88,10 @@ SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 /* Factors and minima of the two halves of a step. */
 SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2], vf m[2])
 {
-    const int two = sb_gguf_parts(f) == 2;
+    const int two = sb_quant_parts(f) == 2;
     for (int h = 0; h < 2; h++) {
         d[h] = two ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
-        if (sb_gguf_has_min(f)) m[h] = two ? vf_mul(scales->m, vi_to_f(scales->n[h])) : scales->m;
+        if (sb_quant_has_min(f)) m[h] = two ? vf_mul(scales->m, vi_to_f(scales->n[h])) : scales->m;
     }
 }
 
@@ -100,7 +100,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
 {
     const int vectors = panels * PANEL_VECTORS;
     const int64_t steps = a->k / SB_STEP;
-    const uint8_t *w = a->w + panel * a->panel_size, *scales = sb_gguf_scales(f, w, a->k);
+    const uint8_t *w = a->w + panel * a->panel_size, *scales = sb_quant_scales(f, w, a->k);
     const float *x = a->x;
     vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
@@ -114,10 +114,10 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
                 read_scales(f, a->group, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
             half_scales(f, &read, d[v], m[v]);
         }
-        const uint8_t *step = w + s * sb_gguf_step_bytes(f);
+        const uint8_t *step = w + s * sb_quant_step_bytes(f);
         SB_UNROLL
         for (int p = 0; p < panels; p++) SB_UNROLL
-        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + p * a->panel_size + i + PREFETCH);
+        for (int i = 0; i < sb_quant_step_bytes(f); i += 64) v_prefetch(step + p * a->panel_size + i + PREFETCH);
         SB_UNROLL
         for (int n = 0; n < 8; n++) {
             vi fields[MAX_VECTORS];
@@ -149,10 +149,10 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
 SB_INLINE void decode(samebits_format f, sb_group group, const uint8_t *panel, int64_t k, int64_t begin, int count,
                       float *out, int stride)
 {
-    const uint8_t *step = panel + begin * sb_gguf_step_bytes(f), *scales = sb_gguf_scales(f, panel, k);
-    for (int s = 0; s < count; s++, step += sb_gguf_step_bytes(f), out += SB_STEP * stride) {
+    const uint8_t *step = panel + begin * sb_quant_step_bytes(f), *scales = sb_quant_scales(f, panel, k);
+    for (int s = 0; s < count; s++, step += sb_quant_step_bytes(f), out += SB_STEP * stride) {
         SB_UNROLL
-        for (int i = 0; i < sb_gguf_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
+        for (int i = 0; i < sb_quant_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
             const step_scales read = read_scales(f, group, scales, begin + s, c);
@@ -223,21 +223,7 @@ static __attribute__((noinline)) void chunk_rows(int panels, const sb_matmul_arg
         tile_rows(1, a, panel, begin, length, w);
 }
 
-/* Returns 0 if these are not few rows. */
-SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)
-{
-    int64_t p = 0;
-    switch (a->rows) {
-#define CASE(rows)                                                                                                     \
-    case rows:                                                                                                         \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
-        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
-        return 1;
-        FEW_CASES(CASE)
-#undef CASE
-    }
-    return 0;
-}
+DEFINE_FEW_ROWS_ALL
 
 SB_INLINE void matmul_portable(samebits_format f, const sb_matmul_args *a)
 {

@@ -16,8 +16,8 @@
  *   Q3_K, Q6_K: d[16], then for each half of a step scale[16], int8.
  *   AFFINE: for each group d[16] and dmin[16], the scales and minus the biases, in their own dtype.
  * A vector load of a plane is then the 4 bytes a column that a 4-way integer dot takes. */
-#ifndef SB_GGUF_H
-#define SB_GGUF_H
+#ifndef SB_QUANT_H
+#define SB_QUANT_H
 
 #include <math.h>
 
@@ -28,25 +28,25 @@
 #define SB_PLANE (4 * SB_PANEL)
 
 /* One block of one column in plain integers. */
-typedef struct sb_gguf_block {
+typedef struct sb_quant_block {
     uint32_t d, dmin;           /* bits of f16; MXFP4: d is the exponent; affine: bits of f32 */
     uint8_t scale[16], min[16]; /* Q4_K, Q5_K: a step each; Q2_K, Q3_K, Q6_K (int8): 16 weights each; else 1 */
     uint8_t q[256];             /* as stored: codes, or without the offset; Q8_0 with 128 added */
-} sb_gguf_block;
+} sb_quant_block;
 
-SB_INLINE int sb_gguf_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q2_K && f <= SAMEBITS_FORMAT_Q6_K; }
-SB_INLINE int sb_gguf_has_min(samebits_format f)
+SB_INLINE int sb_quant_is_k(samebits_format f) { return f >= SAMEBITS_FORMAT_Q2_K && f <= SAMEBITS_FORMAT_Q6_K; }
+SB_INLINE int sb_quant_has_min(samebits_format f)
 {
     return sb_format_is_affine(f) || f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 ||
            f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
 }
 /* Scales a step. */
-SB_INLINE int sb_gguf_parts(samebits_format f)
+SB_INLINE int sb_quant_parts(samebits_format f)
 {
     return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K || f == SAMEBITS_FORMAT_Q6_K ? 2 : 1;
 }
 /* Bits of a weight in the first planes, and in those behind; also the numbers of these planes. */
-SB_INLINE int sb_gguf_low_bits(samebits_format f)
+SB_INLINE int sb_quant_low_bits(samebits_format f)
 {
     switch (f) {
     case SAMEBITS_FORMAT_AFFINE_8:
@@ -58,7 +58,7 @@ SB_INLINE int sb_gguf_low_bits(samebits_format f)
     default: return 4;
     }
 }
-SB_INLINE int sb_gguf_high_bits(samebits_format f)
+SB_INLINE int sb_quant_high_bits(samebits_format f)
 {
     switch (f) {
     case SAMEBITS_FORMAT_AFFINE_3:
@@ -80,10 +80,10 @@ SB_INLINE int sb_gguf_high_bits(samebits_format f)
 #define SB_MXFP4_INTEGERS(b)                                                                                           \
     (b), (b) + 1, (b) + 2, (b) + 3, (b) + 4, (b) + 6, (b) + 8, (b) + 12, (b), (b)-1, (b)-2, (b)-3, (b)-4, (b)-6,       \
         (b)-8, (b)-12
-SB_INLINE int sb_gguf_is_coded(samebits_format f) { return f == SAMEBITS_FORMAT_IQ4_NL || f == SAMEBITS_FORMAT_MXFP4; }
+SB_INLINE int sb_quant_is_coded(samebits_format f) { return f == SAMEBITS_FORMAT_IQ4_NL || f == SAMEBITS_FORMAT_MXFP4; }
 
 /* What is subtracted from q to give the weight's integer; from the code's integer with the offset added. */
-SB_INLINE int sb_gguf_offset(samebits_format f)
+SB_INLINE int sb_quant_offset(samebits_format f)
 {
     switch (f) {
     case SAMEBITS_FORMAT_Q4_0: return 8;
@@ -97,70 +97,73 @@ SB_INLINE int sb_gguf_offset(samebits_format f)
     }
 }
 /* The 16 integers of a coded format, with the offset added. */
-SB_INLINE const uint8_t *sb_gguf_codes(samebits_format f)
+SB_INLINE const uint8_t *sb_quant_codes(samebits_format f)
 {
     static const uint8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(128)}, mxfp4[16] = {SB_MXFP4_INTEGERS(12)};
     return f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : mxfp4;
 }
-SB_INLINE int sb_gguf_integer(samebits_format f, uint8_t q)
+SB_INLINE int sb_quant_integer(samebits_format f, uint8_t q)
 {
-    return (sb_gguf_is_coded(f) ? sb_gguf_codes(f)[q] : q) - sb_gguf_offset(f);
+    return (sb_quant_is_coded(f) ? sb_quant_codes(f)[q] : q) - sb_quant_offset(f);
 }
 
 /* Steps a block. */
-SB_INLINE int sb_gguf_steps(samebits_format f) { return sb_gguf_is_k(f) ? 8 : 1; }
+SB_INLINE int sb_quant_steps(samebits_format f) { return sb_quant_is_k(f) ? 8 : 1; }
 /* Bytes a step of the quants' stream. */
-SB_INLINE int sb_gguf_step_bytes(samebits_format f) { return (sb_gguf_low_bits(f) + sb_gguf_high_bits(f)) * SB_PLANE; }
+SB_INLINE int sb_quant_step_bytes(samebits_format f)
+{
+    return (sb_quant_low_bits(f) + sb_quant_high_bits(f)) * SB_PLANE;
+}
 /* Bytes of d and dmin of a block in the scales' stream, and of all the block there. */
-SB_INLINE int sb_gguf_d_bytes(samebits_format f)
+SB_INLINE int sb_quant_d_bytes(samebits_format f)
 {
     if (f == SAMEBITS_FORMAT_MXFP4) return SB_PANEL;
-    return sb_gguf_has_min(f) ? 4 * SB_PANEL : 2 * SB_PANEL;
+    return sb_quant_has_min(f) ? 4 * SB_PANEL : 2 * SB_PANEL;
 }
-SB_INLINE int sb_gguf_scale_bytes(samebits_format f)
+SB_INLINE int sb_quant_scale_bytes(samebits_format f)
 {
-    return sb_gguf_d_bytes(f) + (sb_gguf_is_k(f) ? 16 * SB_PANEL : 0);
+    return sb_quant_d_bytes(f) + (sb_quant_is_k(f) ? 16 * SB_PANEL : 0);
 }
 /* Where the scales' stream of a panel begins. */
-SB_INLINE const uint8_t *sb_gguf_scales(samebits_format f, const uint8_t *panel, int64_t k)
+SB_INLINE const uint8_t *sb_quant_scales(samebits_format f, const uint8_t *panel, int64_t k)
 {
-    return panel + k / SB_STEP * sb_gguf_step_bytes(f);
+    return panel + k / SB_STEP * sb_quant_step_bytes(f);
 }
 
 /* Block `index` of one column of a panel; for an affine format, 32 weights. */
-void sb_gguf_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
-                 sb_gguf_block *block);
+void sb_quant_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
+                  sb_quant_block *block);
 /* The 32 weights of a step of one column, as the planes at `step` hold them. */
-void sb_gguf_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step);
-void sb_gguf_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q);
+void sb_quant_put_step(samebits_format format, const uint8_t *q, int column, uint8_t *step);
+void sb_quant_get_step(samebits_format format, const uint8_t *step, int column, uint8_t *q);
 /* The scale and minus the bias of a group of one column, as bits of f32. */
 void sb_affine_get_scales(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index,
-                          int column, sb_gguf_block *block);
+                          int column, sb_quant_block *block);
 
-SB_INLINE float sb_gguf_d(samebits_format f, const sb_gguf_block *b)
+SB_INLINE float sb_quant_d(samebits_format f, const sb_quant_block *b)
 {
     if (sb_format_is_affine(f)) return sb_float(b->d);
     if (f != SAMEBITS_FORMAT_MXFP4) return sb_from_f16((uint16_t)b->d);
     return sb_float(b->d < 2 ? 0x00200000u << b->d : (b->d - 1) << 23); /* 2^(e - 128) */
 }
-SB_INLINE float sb_gguf_dmin(samebits_format f, const sb_gguf_block *b)
+SB_INLINE float sb_quant_dmin(samebits_format f, const sb_quant_block *b)
 {
     return sb_format_is_affine(f) ? sb_float(b->dmin) : sb_from_f16((uint16_t)b->dmin);
 }
 /* What d is multiplied with for the weights of index j, a step or half a step. */
-SB_INLINE int sb_gguf_scale(samebits_format f, const sb_gguf_block *b, int j)
+SB_INLINE int sb_quant_scale(samebits_format f, const sb_quant_block *b, int j)
 {
-    return sb_gguf_has_min(f) ? b->scale[j] : (int8_t)b->scale[j];
+    return sb_quant_has_min(f) ? b->scale[j] : (int8_t)b->scale[j];
 }
 
 /* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
  * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, and fma is as good. */
-SB_INLINE float sb_gguf_weight(samebits_format f, const sb_gguf_block *b, int s, int i)
+SB_INLINE float sb_quant_weight(samebits_format f, const sb_quant_block *b, int s, int i)
 {
-    const int j = sb_gguf_parts(f) == 2 ? 2 * s + i / 16 : s;
-    const float scaled = sb_gguf_d(f, b) * (float)sb_gguf_scale(f, b, j);
-    const float q = (float)sb_gguf_integer(f, b->q[s * SB_STEP + i]);
-    return sb_gguf_has_min(f) ? fmaf(scaled, q, -(sb_gguf_dmin(f, b) * (float)b->min[j])) : scaled * q;
+    const int j = sb_quant_parts(f) == 2 ? 2 * s + i / 16 : s;
+    const float scaled = sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j);
+    const float q = (float)sb_quant_integer(f, b->q[s * SB_STEP + i]);
+    return sb_quant_has_min(f) ? fmaf(scaled, q, -(sb_quant_dmin(f, b) * (float)b->min[j])) : scaled * q;
 }
 
 #endif
