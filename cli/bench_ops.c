@@ -78,7 +78,8 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     }
     line->flops = 2.0 * (double)(m * p->k * p->n);
     line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
-    if (o->w == T_U32) line->bytes += 2.0 * (double)tensor_count(&p->scales) * (double)dtype_size(p->scales.type);
+    if (o->w == T_U32) line->bytes += (double)tensor_count(&p->scales) * (double)dtype_size(p->scales.type);
+    if (p->biases.memory) line->bytes += (double)tensor_count(&p->biases) * (double)dtype_size(p->biases.type);
     bench_time(b, line);
     if (m == 1) *one_row = line->all[0].seconds;
     line->one_row = *one_row;

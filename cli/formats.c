@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mlx.h"
 #include "quant.h"
 #include "table.h"
 
@@ -43,6 +44,10 @@ static void fill_blocks(samebits_format format, int all_scales, tensor *w, rng *
     const int64_t size = w->shape[1] / BLOCKS;
     for (int64_t i = 0; all_scales && i < ROWS * BLOCKS; i++) {
         const uint8_t bytes[2] = {(uint8_t)i, (uint8_t)(i >> 8)};
+        if (format == SAMEBITS_FORMAT_NVFP4) { /* four scales of a byte */
+            for (int part = 0; part < 4; part++) *(uint8_t *)tensor_at(w, i * size + part) = (uint8_t)(i + 64 * part);
+            continue;
+        }
         memcpy((uint8_t *)tensor_at(w, i * size) + quant_scale_offset(format), bytes,
                format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2);
     }
@@ -128,8 +133,9 @@ int formats_verify(const ggml_library *g, int json)
     line lines[SAMEBITS_FORMAT_COUNT];
     int64_t moved = 0;
     int count = 0;
-    for (int f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++) {
+    for (int f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++) {
         const samebits_format format = (samebits_format)f;
+        if (mlx_form_of(format)) continue;
         ggml_dequantiser *owner = ggml_find_dequantiser(g, format);
         line *l = &lines[count++];
         *l = (line){.format = samebits_format_name(format), .present = owner != NULL};

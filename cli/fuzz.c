@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "affine.h"
+#include "mlx.h"
 #include "attention.h"
 #include "table.h"
 
@@ -74,7 +74,7 @@ static void fill_rows(tensor *t, rng *r)
 static void redraw_weights(problem *p, rng *r)
 {
     const op *o = p->op;
-    const int blocks = op_is_quantised(o), affine = affine_form_of(o->format) != NULL, special = !rng_below(r, 4);
+    const int blocks = op_is_quantised(o), mlx = mlx_form_of(o->format) != NULL, special = !rng_below(r, 4);
     layout l = draw_layout(r);
     if (blocks && (l == LAYOUT_TRANSPOSED || l == LAYOUT_STEPPED)) l = LAYOUT_PADDED;
     tensor w;
@@ -83,7 +83,10 @@ static void redraw_weights(problem *p, rng *r)
     if (special && !blocks) fill_rows(&w, r);
     for (int64_t i = 0; special && blocks && i < tensor_count(&w); i++)
         *(uint8_t *)tensor_at(&w, i) = (uint8_t)(rng_next(r) >> 56);
-    if (special && affine) {
+    if (special && p->scales.type == T_U8) {
+        for (int64_t i = 0; i < tensor_count(&p->scales); i++)
+            *(uint8_t *)tensor_at(&p->scales, i) = (uint8_t)(rng_next(r) >> 56);
+    } else if (special && mlx) {
         fill_rows(&p->scales, r);
         fill_rows(&p->biases, r);
     }
@@ -92,8 +95,8 @@ static void redraw_weights(problem *p, rng *r)
     p->w.dl.shape = p->w.shape;
     p->w.dl.strides = p->w.stride;
     for (int64_t row = 0; row < p->n; row++)
-        if (affine)
-            affine_row(p, row, p->wide + row * p->k);
+        if (mlx)
+            mlx_row(p, row, p->wide + row * p->k);
         else if (blocks)
             quant_row(o->format, tensor_at(&p->w, row * p->w.shape[1]), p->k, p->wide + row * p->k);
         else

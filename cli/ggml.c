@@ -131,8 +131,10 @@ int ggml_type_of(samebits_format format)
         [SAMEBITS_FORMAT_Q5_1] = 7,   [SAMEBITS_FORMAT_Q8_0] = 8,  [SAMEBITS_FORMAT_IQ4_NL] = 20,
         [SAMEBITS_FORMAT_MXFP4] = 39, [SAMEBITS_FORMAT_Q2_K] = 10, [SAMEBITS_FORMAT_Q3_K] = 11,
         [SAMEBITS_FORMAT_Q4_K] = 12,  [SAMEBITS_FORMAT_Q5_K] = 13, [SAMEBITS_FORMAT_Q6_K] = 14,
+        [SAMEBITS_FORMAT_NVFP4] = 40,
     };
-    return (size_t)format < CLI_COUNT(types) ? types[format] : -1;
+    const size_t i = (size_t)format;
+    return i < CLI_COUNT(types) && (types[i] || format == SAMEBITS_FORMAT_F32) ? types[i] : -1;
 }
 
 ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format format)
@@ -142,6 +144,7 @@ ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format f
         [SAMEBITS_FORMAT_Q5_1] = "q5_1",   [SAMEBITS_FORMAT_Q8_0] = "q8_0", [SAMEBITS_FORMAT_IQ4_NL] = "iq4_nl",
         [SAMEBITS_FORMAT_MXFP4] = "mxfp4", [SAMEBITS_FORMAT_Q2_K] = "q2_K", [SAMEBITS_FORMAT_Q3_K] = "q3_K",
         [SAMEBITS_FORMAT_Q4_K] = "q4_K",   [SAMEBITS_FORMAT_Q5_K] = "q5_K", [SAMEBITS_FORMAT_Q6_K] = "q6_K",
+        [SAMEBITS_FORMAT_NVFP4] = "nvfp4",
     };
     if ((size_t)format >= CLI_COUNT(names) || !names[format]) return NULL;
     char *symbol = cli_text("dequantize_row_%s", names[format]);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "affine.h"
+#include "mlx.h"
 #include "plain.h"
 #include "quant.h"
 
@@ -153,12 +153,12 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         QUANTIZED("linear_prepared", form, type, INT8, OP_PREPARED, run_prepared, plain_int8),                         \
         QUANTIZED("matmul_quantized", form, type, PORTABLE, 0, run_quantized, plain_product),                          \
         QUANTIZED("matmul_quantized", form, type, INT8, 0, run_quantized, plain_int8)
-#define AFFINE(form, type, order, plain)                                                                               \
+#define MLX(form, type, order, plain)                                                                                  \
     {                                                                                                                  \
         "linear_prepared", form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,           \
             SAMEBITS_ACTIVATION_NONE, run_prepared, plain                                                              \
     }
-#define AFFINE_BOTH(form, type) AFFINE(form, type, PORTABLE, plain_product), AFFINE(form, type, INT8, plain_int8)
+#define MLX_BOTH(form, type) MLX(form, type, PORTABLE, plain_product), MLX(form, type, INT8, plain_int8)
 #define ROWS(name, form, type, flags, run, plain)                                                                      \
     {                                                                                                                  \
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
@@ -206,12 +206,16 @@ const op ops[] = {
     QUANTIZED_ALL("q4_k", Q4_K),
     QUANTIZED_ALL("q5_k", Q5_K),
     QUANTIZED_ALL("q6_k", Q6_K),
-    AFFINE_BOTH("affine_2:64:f16", AFFINE_2),
-    AFFINE_BOTH("affine_3:32:bf16", AFFINE_3),
-    AFFINE_BOTH("affine_4:64:bf16", AFFINE_4),
-    AFFINE_BOTH("affine_5:128:f16", AFFINE_5),
-    AFFINE_BOTH("affine_6:64:f32", AFFINE_6),
-    AFFINE_BOTH("affine_8:32:f32", AFFINE_8),
+    QUANTIZED_ALL("nvfp4", NVFP4),
+    MLX_BOTH("affine_2:64:f16", AFFINE_2),
+    MLX_BOTH("affine_3:32:bf16", AFFINE_3),
+    MLX_BOTH("affine_4:64:bf16", AFFINE_4),
+    MLX_BOTH("affine_5:128:f16", AFFINE_5),
+    MLX_BOTH("affine_6:64:f32", AFFINE_6),
+    MLX_BOTH("affine_8:32:f32", AFFINE_8),
+    MLX_BOTH("mlx_mxfp4", MLX_MXFP4),
+    MLX_BOTH("mlx_nvfp4", MLX_NVFP4),
+    MLX("mlx_mxfp8", MLX_MXFP8, PORTABLE, plain_product),
     FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, PORTABLE, OP_PREPARED, run_gather, plain_product),
@@ -304,10 +308,15 @@ static void make_epilogue(problem *p, rng *r)
 
 void problem_prepare(problem *p, samebits_context *context)
 {
-    const affine_form *f = affine_form_of(p->op->format);
-    const samebits_status status = f ? samebits_weights_prepare_affine(context, &p->w.dl, &p->scales.dl, &p->biases.dl,
-                                                                       f->bits, f->group, NULL, &p->prepared)
-                                     : samebits_weights_prepare(context, &p->w.dl, p->op->format, NULL, &p->prepared);
+    const mlx_form *f = mlx_form_of(p->op->format);
+    samebits_status status;
+    if (!f)
+        status = samebits_weights_prepare(context, &p->w.dl, p->op->format, NULL, &p->prepared);
+    else if (f->scales == T_U8)
+        status = samebits_weights_prepare_scaled(context, &p->w.dl, &p->scales.dl, p->op->format, NULL, &p->prepared);
+    else
+        status = samebits_weights_prepare_affine(context, &p->w.dl, &p->scales.dl, &p->biases.dl, f->bits, f->group,
+                                                 NULL, &p->prepared);
     cli_check(status, "samebits_weights_prepare");
 }
 
@@ -331,10 +340,10 @@ static void make_rows(problem *p, rng *r)
 
 static void make_weights(problem *p, rng *r)
 {
-    if (affine_form_of(p->op->format)) {
+    if (mlx_form_of(p->op->format)) {
         p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
-        affine_make(p, r);
-        for (int64_t row = 0; row < p->n; row++) affine_row(p, row, p->wide + row * p->k);
+        mlx_make(p, r);
+        for (int64_t row = 0; row < p->n; row++) mlx_row(p, row, p->wide + row * p->k);
     } else {
         make_rows(p, r);
     }
@@ -343,8 +352,8 @@ static void make_weights(problem *p, rng *r)
 
 void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
 {
-    const affine_form *f = affine_form_of(o->format);
-    const int64_t block = f ? f->group : CLI_MAX(samebits_format_block(o->format), 1);
+    const mlx_form *f = mlx_form_of(o->format);
+    const int64_t block = CLI_MAX(samebits_format_block(o->format), f ? f->group : 1);
     memset(p, 0, sizeof *p);
     p->op = o;
     p->k = (k + block - 1) / block * block;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "affine.h"
+#include "mlx.h"
 #include "plain.h"
 #include "quant.h"
 
@@ -41,7 +41,9 @@ static float step_value(samebits_format format, const quant_block *b, int step, 
     if (format == SAMEBITS_FORMAT_Q2_K)
         return fmaf((float)(scale[0] * sums[0] + scale[1] * sums[1]), b->d,
                     -((float)(min[0] * totals[0] + min[1] * totals[1]) * b->dmin));
-    if (quant_has_min(format) || affine_form_of(format))
+    if (format == SAMEBITS_FORMAT_NVFP4 || format == SAMEBITS_FORMAT_MLX_NVFP4)
+        return fmaf((float)sums[0], b->half[2 * step], (float)sums[1] * b->half[2 * step + 1]);
+    if (quant_has_min(format) || (format < SAMEBITS_FORMAT_MLX_MXFP4 && mlx_form_of(format)))
         return fmaf((float)(sums[0] + sums[1]), b->d * (float)scale[0], -((float)total * (b->dmin * (float)min[0])));
     return (float)(scale[0] * sums[0] + scale[1] * sums[1]) * b->d;
 }
@@ -49,8 +51,8 @@ static float step_value(samebits_format format, const quant_block *b, int step, 
 /* The block of column `col` that holds step `step`; returns the step's place in it. */
 static int read_step(const problem *p, int64_t col, int64_t step, quant_block *b)
 {
-    if (affine_form_of(p->op->format)) {
-        affine_read(p, col, step, b);
+    if (mlx_form_of(p->op->format)) {
+        mlx_read(p, col, step, b);
         return 0;
     }
     const int64_t per_block = samebits_format_block(p->op->format) / STEP, blocks = p->k / STEP / per_block;

@@ -55,10 +55,11 @@ static void replace(quant_block *b, const int integers[16])
     for (int i = 0; i < 32; i++) b->q[i] = integers[b->q[i]];
 }
 
+static const int mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 static void read_32(samebits_format format, const uint8_t *bytes, quant_block *b)
 {
     static const int iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-    static const int mxfp4[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
     switch (format) {
     case SAMEBITS_FORMAT_Q4_0:
         read_small(bytes + 2, 0, b);
@@ -83,6 +84,21 @@ static void read_32(samebits_format format, const uint8_t *bytes, quant_block *b
         for (int i = 0; i < 32; i++) b->q[i] = (int8_t)bytes[2 + i];
     }
     if (quant_has_min(format)) b->dmin = -half_at(bytes + 2); /* these two add it */
+}
+
+/* GGUF's NVFP4: four scales, magnitudes of E4M3 that stand for half of it, 0x7F for 0; then 8 bytes a part. */
+static void read_nvfp4(const uint8_t *bytes, quant_block *b)
+{
+    b->d = 1.0f;
+    for (int part = 0; part < 4; part++) {
+        const int exponent = bytes[part] >> 3 & 15, mantissa = bytes[part] & 7;
+        b->half[part] = exponent ? ldexpf((float)(8 + mantissa), exponent - 11) : ldexpf((float)mantissa, -10);
+        if (bytes[part] == 0x7F) b->half[part] = 0.0f;
+        for (int i = 0; i < 16; i++) {
+            const int byte = bytes[4 + 8 * part + i % 8];
+            b->q[16 * part + i] = mxfp4[i < 8 ? byte & 15 : byte >> 4];
+        }
+    }
 }
 
 /* Two bits of each weight: weight i + 32 s of a half in bits 2s of byte i. */
@@ -151,6 +167,7 @@ void quant_read(samebits_format format, const uint8_t *bytes, quant_block *b)
     case SAMEBITS_FORMAT_Q4_K: read_k(0, bytes, b); break;
     case SAMEBITS_FORMAT_Q5_K: read_k(1, bytes, b); break;
     case SAMEBITS_FORMAT_Q6_K: read_q6_k(bytes, b); break;
+    case SAMEBITS_FORMAT_NVFP4: read_nvfp4(bytes, b); break;
     default: read_32(format, bytes, b);
     }
 }
@@ -163,7 +180,8 @@ void quant_row(samebits_format format, const uint8_t *bytes, int64_t k, float *o
     for (int64_t begin = 0; begin < k; begin += block, bytes += size) {
         quant_read(format, bytes, &b);
         for (int64_t i = 0; i < block; i++) {
-            const float scaled = b.d * (float)b.scale[i / 16] * (float)b.q[i];
+            const float scale = format == SAMEBITS_FORMAT_NVFP4 ? b.half[i / 16] : (float)b.scale[i / 16];
+            const float scaled = b.d * scale * (float)b.q[i];
             out[begin + i] = quant_has_min(format) ? scaled - b.dmin * (float)b.min[i / 16] : scaled;
         }
     }
@@ -186,6 +204,7 @@ void quant_fill(samebits_format format, tensor *w, rng *r)
         for (int64_t i = 0; i < w->shape[1]; i++) bytes[i] = (uint8_t)(rng_next(r) >> 56);
         for (int64_t i = 0; i < w->shape[1]; i += (int64_t)size) {
             uint8_t *scale = bytes + i + quant_scale_offset(format);
+            if (format == SAMEBITS_FORMAT_NVFP4) continue; /* all bytes are moderate */
             if (format == SAMEBITS_FORMAT_MXFP4)
                 *scale = (uint8_t)(117 + (rng_next(r) >> 32 & 7)); /* the same range */
             else

@@ -10,6 +10,7 @@ typedef struct quant_block {
     int q[256];
     int scale[16], min[16];
     float d, dmin;
+    float half[4]; /* nvfp4: half of the scale of weights 16i .. 16i + 15, and d is 1 */
 } quant_block;
 
 int quant_has_min(samebits_format format);

@@ -13,8 +13,10 @@
 extern "C" {
 #endif
 
-/* How a row of weights is stored (spec/formats.md). Q4_0 to Q6_K are GGUF's blocks, read bit for bit. AFFINE_b is MLX's
- * rows of b-bit integers, whose scales and biases are tensors of their own: samebits_weights_prepare_affine. */
+/* How a row of weights is stored (spec/formats.md). Q4_0 to Q6_K and NVFP4 are GGUF's blocks, read bit for bit.
+ * AFFINE_b is MLX's rows of b-bit integers, whose scales and biases are tensors of their own:
+ * samebits_weights_prepare_affine. MLX_* are MLX's rows of small floats, whose scales are a tensor of their own:
+ * samebits_weights_prepare_scaled. */
 typedef enum samebits_format {
     SAMEBITS_FORMAT_F32 = 0,
     SAMEBITS_FORMAT_F16,
@@ -37,6 +39,10 @@ typedef enum samebits_format {
     SAMEBITS_FORMAT_AFFINE_5,
     SAMEBITS_FORMAT_AFFINE_6,
     SAMEBITS_FORMAT_AFFINE_8,
+    SAMEBITS_FORMAT_MLX_MXFP4,
+    SAMEBITS_FORMAT_MLX_MXFP8,
+    SAMEBITS_FORMAT_MLX_NVFP4,
+    SAMEBITS_FORMAT_NVFP4,
     SAMEBITS_FORMAT_COUNT
 } samebits_format;
 
@@ -44,15 +50,15 @@ typedef enum samebits_format {
 SAMEBITS_API const char *samebits_format_name(samebits_format format);
 /* Weights per block (1 for the floats), 0 for an unknown format. */
 SAMEBITS_API int64_t samebits_format_block(samebits_format format);
-/* Bytes of a row of k weights; of an affine format, of its integers alone. Errors: FORMAT (unknown, or k is no multiple
- * of the block), PARAM, OVERFLOW. */
+/* Bytes of a row of k weights; of an affine or MLX format, without its scales. Errors: FORMAT (unknown, or k is no
+ * multiple of the block), PARAM, OVERFLOW. */
 SAMEBITS_API samebits_status samebits_format_row_size(samebits_format format, int64_t k, size_t *bytes);
 
 /* Weights in the layout the kernels like best. Packing never changes a bit of a result. */
 typedef struct samebits_weights samebits_weights;
 
 /* Bytes of storage that samebits_weights_prepare needs for n rows of k weights.
- * Errors: NULL, FORMAT (also an affine one), PARAM (n or k < 0), OVERFLOW. */
+ * Errors: NULL, FORMAT (also an affine or MLX one), PARAM (n or k < 0), OVERFLOW. */
 SAMEBITS_API samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes);
 
 /* Packs weights.
@@ -95,11 +101,27 @@ SAMEBITS_API samebits_status samebits_weights_affine(const samebits_weights *wei
 SAMEBITS_API samebits_status samebits_weights_restore_affine(const samebits_weights *weights, void *w, void *scales,
                                                              void *biases);
 
+/* Bytes of storage that samebits_weights_prepare_scaled needs for n rows of k weights.
+ * Errors: NULL, FORMAT (not an MLX format; k is no multiple of 32), PARAM (n or k < 0), OVERFLOW. */
+SAMEBITS_API samebits_status samebits_weights_size_scaled(samebits_format format, int64_t n, int64_t k, size_t *bytes);
+
+/* Packs weights of an MLX format: rows of small floats, and a scale of a byte for each group of them. MLX_MXFP8 has
+ * portable-1 alone: its elements are no int8.
+ * Shapes: w uint32 (N, K * bits / 32) or uint8 (N, K * bits / 8), a row contiguous; scales uint8 (N, K / group), any
+ *   strides; groups of 32, MLX_NVFP4 of 16; K a multiple of 32.
+ * Ownership, errors, threads: as samebits_weights_prepare. */
+SAMEBITS_API samebits_status samebits_weights_prepare_scaled(samebits_context *context, const DLTensor *w,
+                                                             const DLTensor *scales, samebits_format format,
+                                                             void *storage, samebits_weights **weights);
+
+/* Writes them back as they were given, rows without gaps. Errors: NULL, FORMAT (weights of another format). */
+SAMEBITS_API samebits_status samebits_weights_restore_scaled(const samebits_weights *weights, void *w, void *scales);
+
 /* Destroys *weights (NULL is allowed) and sets it to NULL. */
 SAMEBITS_API void samebits_weights_destroy(samebits_weights **weights);
 
 /* Writes the rows back as they were given, byte for byte, at a distance of row_stride bytes.
- * Errors: NULL, PARAM (row_stride below the row size), FORMAT (affine weights). */
+ * Errors: NULL, PARAM (row_stride below the row size), FORMAT (affine or MLX weights). */
 SAMEBITS_API samebits_status samebits_weights_restore(const samebits_weights *weights, void *rows, size_t row_stride);
 
 /* The same for rows [first, first + count). Errors: also PARAM (rows that do not exist). */

@@ -3,10 +3,13 @@
 
 #include "plugin.h"
 
+/* The headers of backend API 2 have no name for it. */
+enum { TYPE_NVFP4 = 40 };
+
 samebits_format sbg_format(enum ggml_type type)
 {
     samebits_format format;
-    switch (type) {
+    switch ((int)type) {
     case GGML_TYPE_F32: format = SAMEBITS_FORMAT_F32; break;
     case GGML_TYPE_F16: format = SAMEBITS_FORMAT_F16; break;
     case GGML_TYPE_BF16: format = SAMEBITS_FORMAT_BF16; break;
@@ -22,6 +25,7 @@ samebits_format sbg_format(enum ggml_type type)
     case GGML_TYPE_Q4_K: format = SAMEBITS_FORMAT_Q4_K; break;
     case GGML_TYPE_Q5_K: format = SAMEBITS_FORMAT_Q5_K; break;
     case GGML_TYPE_Q6_K: format = SAMEBITS_FORMAT_Q6_K; break;
+    case TYPE_NVFP4: format = SAMEBITS_FORMAT_NVFP4; break;
     default: return SAMEBITS_FORMAT_COUNT;
     }
     return samebits_format_block(format) ? format : SAMEBITS_FORMAT_COUNT;

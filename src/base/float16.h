@@ -1,4 +1,4 @@
-/* f16 and bf16: widening is exact, narrowing rounds to nearest even, NaN is canonical (spec/order.md). */
+/* f16, bf16 and E4M3: widening is exact, narrowing rounds to nearest even, NaN is canonical (spec/order.md). */
 #ifndef SB_FLOAT16_H
 #define SB_FLOAT16_H
 
@@ -30,6 +30,15 @@ SB_INLINE float sb_from_f16(uint16_t h)
     if (exponent) return sb_float(sign | ((exponent + 112u) << 23) | (mantissa << 13));
     /* Subnormal or zero: the mantissa in units of 2^-24, exact in f32. */
     return sb_float(sign | sb_bits((float)mantissa * 0x1p-24f));
+}
+
+/* E4M3 of the Open Compute Project: a byte of sign, 4 bits of exponent, 3 of mantissa; NaN and no Inf. */
+SB_INLINE float sb_from_e4m3(uint8_t b)
+{
+    const uint32_t sign = (uint32_t)(b & 0x80u) << 24, magnitude = b & 0x7Fu;
+    if (magnitude == 0x7F) return sb_float(SB_NAN_F32);
+    /* The bits in place, as of a float whose exponent is 120 too low; exact, also of subnormals. */
+    return sb_float(sign | sb_bits(sb_float(magnitude << 20) * 0x1p120f));
 }
 
 SB_INLINE uint16_t sb_to_f16(float f)

@@ -24,6 +24,11 @@ static const sb_format table[SAMEBITS_FORMAT_COUNT] = {
     [SAMEBITS_FORMAT_AFFINE_5] = {"affine_5", 32, 20, 20 * SB_PANEL},
     [SAMEBITS_FORMAT_AFFINE_6] = {"affine_6", 32, 24, 24 * SB_PANEL},
     [SAMEBITS_FORMAT_AFFINE_8] = {"affine_8", 32, 32, 32 * SB_PANEL},
+    /* The floats alone; the scales are in the panels. */
+    [SAMEBITS_FORMAT_MLX_MXFP4] = {"mlx_mxfp4", 32, 16, 17 * SB_PANEL},
+    [SAMEBITS_FORMAT_MLX_MXFP8] = {"mlx_mxfp8", 32, 32, 33 * SB_PANEL},
+    [SAMEBITS_FORMAT_MLX_NVFP4] = {"mlx_nvfp4", 32, 16, 18 * SB_PANEL},
+    [SAMEBITS_FORMAT_NVFP4] = {"nvfp4", 64, 36, 36 * SB_PANEL},
 };
 
 const sb_format *sb_format_info(samebits_format format)
@@ -36,8 +41,8 @@ void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
 {
     if (sb_format_is_float(rows->format))
         sb_pack_panel_float(rows, panel, out);
-    else if (sb_format_is_affine(rows->format))
-        sb_pack_panel_affine(rows, panel, out);
+    else if (sb_format_is_mlx(rows->format))
+        sb_pack_panel_mlx(rows, panel, out);
     else
         sb_pack_panel_gguf(rows, panel, out);
 }

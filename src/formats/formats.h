@@ -18,7 +18,7 @@ typedef struct sb_format {
     int panel_bytes; /* bytes that a block of SB_PANEL columns takes in a panel */
 } sb_format;
 
-/* The scales of an affine format, which lie beside the weights. */
+/* The groups of an affine format, whose scales' dtype and number are not the format's. */
 typedef struct sb_group {
     int steps;              /* of 32 weights that share a scale; 0: a format without groups */
     samebits_format scales; /* their dtype, and that of the biases */
@@ -31,9 +31,9 @@ typedef struct sb_rows {
     const void *data;
     int64_t n, k;
     int64_t row_stride, col_stride;
-    /* An affine format's: (N, K / group), strides in elements. */
+    /* What lies beside MLX's rows: (N, K / group), strides in elements. */
     sb_group group;
-    const void *scales, *biases;
+    const void *scales, *biases; /* biases: affine formats */
     int64_t scale_stride[2], bias_stride[2];
 } sb_rows;
 
@@ -55,6 +55,18 @@ SB_INLINE int sb_format_is_float(samebits_format format) { return format <= SAME
 SB_INLINE int sb_format_is_affine(samebits_format format)
 {
     return format >= SAMEBITS_FORMAT_AFFINE_2 && format <= SAMEBITS_FORMAT_AFFINE_8;
+}
+
+/* MLX's rows of floats with a scale of a byte a group. */
+SB_INLINE int sb_format_is_scaled(samebits_format format)
+{
+    return format >= SAMEBITS_FORMAT_MLX_MXFP4 && format <= SAMEBITS_FORMAT_MLX_NVFP4;
+}
+
+/* Rows whose scales are tensors of their own. */
+SB_INLINE int sb_format_is_mlx(samebits_format format)
+{
+    return sb_format_is_affine(format) || sb_format_is_scaled(format);
 }
 
 SB_INLINE int64_t sb_panels(int64_t n) { return sb_ceil_div(n, SB_PANEL); }
@@ -80,9 +92,9 @@ void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, in
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes);
-void sb_pack_panel_affine(const sb_rows *rows, int64_t panel, void *out);
-/* Three tensors, at the first row that is wanted, their rows without gaps. */
-void sb_unpack_panel_affine(samebits_format format, sb_group group, int64_t k, const void *in, int column, int count,
-                            void *w, void *scales, void *biases);
+void sb_pack_panel_mlx(const sb_rows *rows, int64_t panel, void *out);
+/* The tensors, at the first row that is wanted, their rows without gaps; biases of an affine format alone. */
+void sb_unpack_panel_mlx(samebits_format format, sb_group group, int64_t k, const void *in, int column, int count,
+                         void *w, void *scales, void *biases);
 
 #endif

@@ -152,6 +152,25 @@ static void write_q3_scales(const sb_quant_block *b, uint8_t *p)
     }
 }
 
+/* NVFP4: 4 scales, then 8 bytes for each 16 weights: byte i has weights i and 8 + i. */
+static void read_nvfp4(const uint8_t *p, sb_quant_block *b)
+{
+    memcpy(b->scale, p, 4);
+    for (int part = 0; part < 4; part++)
+        for (int i = 0; i < 8; i++) {
+            const uint8_t byte = p[4 + part * 8 + i];
+            b->q[part * 16 + i] = byte & 15;
+            b->q[part * 16 + 8 + i] = byte >> 4;
+        }
+}
+
+static void write_nvfp4(const sb_quant_block *b, uint8_t *p)
+{
+    memcpy(p, b->scale, 4);
+    for (int part = 0; part < 4; part++)
+        for (int i = 0; i < 8; i++) p[4 + part * 8 + i] = (uint8_t)(b->q[part * 16 + i] | b->q[part * 16 + 8 + i] << 4);
+}
+
 /* Where d lies in a block: a fact of the formats (ggml's ggml-common.h), as are the offsets below. */
 static int d_offset(samebits_format format)
 {
@@ -162,7 +181,7 @@ static int d_offset(samebits_format format)
     default: return 0;
     }
 }
-static int d_size(samebits_format format) { return format == SAMEBITS_FORMAT_MXFP4 ? 1 : 2; }
+static int d_size(samebits_format format) { return sb_quant_has_e8m0(format) ? 1 : 2; }
 /* Q4_1 and Q5_1 add their m, the others subtract their minimum. */
 static int adds_min(samebits_format format) { return sb_quant_has_min(format) && !sb_quant_is_k(format); }
 
@@ -200,6 +219,7 @@ static void read_block(samebits_format format, const uint8_t *p, sb_quant_block 
         memcpy(b->scale, p + 192, 16);
         read_q6(p, p + 128, b->q);
         break;
+    case SAMEBITS_FORMAT_NVFP4: read_nvfp4(p, b); break;
     default: read_32(p + d_size(format), NULL, b->q); /* 4 bits behind d */
     }
 }
@@ -207,7 +227,7 @@ static void read_block(samebits_format format, const uint8_t *p, sb_quant_block 
 static void write_block(samebits_format format, const sb_quant_block *b, uint8_t *p)
 {
     const uint16_t dmin = (uint16_t)(adds_min(format) ? b->dmin ^ 0x8000 : b->dmin);
-    memcpy(p + d_offset(format), &b->d, (size_t)d_size(format));
+    if (!sb_quant_has_e4m3(format)) memcpy(p + d_offset(format), &b->d, (size_t)d_size(format));
     if (sb_quant_has_min(format)) memcpy(p + d_offset(format) + 2, &dmin, 2);
     switch (format) {
     case SAMEBITS_FORMAT_Q4_1: write_32(b->q, p + 4, NULL); break;
@@ -236,6 +256,7 @@ static void write_block(samebits_format format, const sb_quant_block *b, uint8_t
         memcpy(p + 192, b->scale, 16);
         write_q6(b->q, p, p + 128);
         break;
+    case SAMEBITS_FORMAT_NVFP4: write_nvfp4(b, p); break;
     default: write_32(b->q, p + d_size(format), NULL);
     }
 }
@@ -273,7 +294,13 @@ void sb_quant_get_step(samebits_format format, const uint8_t *step, int column, 
     }
 }
 
-/* The 16 bytes of a K format's scales, for the byte's place. */
+/* Bytes of scales a block has behind d and dmin. */
+static int scale_bytes(samebits_format format)
+{
+    return (sb_quant_scale_bytes(format) - sb_quant_d_bytes(format)) / SB_PANEL;
+}
+
+/* These bytes, for the byte's place. */
 static uint8_t scale_byte(samebits_format format, const sb_quant_block *b, int i)
 {
     if (format == SAMEBITS_FORMAT_Q2_K) return (uint8_t)(b->scale[i] | b->min[i] << 4);
@@ -303,10 +330,10 @@ static void put_block(samebits_format format, const sb_quant_block *b, int64_t k
     uint8_t *scales = panel + k / SB_STEP * sb_quant_step_bytes(format) + index * sb_quant_scale_bytes(format);
     for (int s = 0; s < steps; s++)
         sb_quant_put_step(format, b->q + s * SB_STEP, column, quants + s * sb_quant_step_bytes(format));
-    memcpy(scales + size * column, &b->d, (size_t)size);
+    if (!sb_quant_has_e4m3(format)) memcpy(scales + size * column, &b->d, (size_t)size);
     if (sb_quant_has_min(format)) memcpy(scales + 2 * SB_PANEL + 2 * column, &b->dmin, 2);
     scales += sb_quant_d_bytes(format);
-    for (int i = 0; sb_quant_is_k(format) && i < 16; i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
+    for (int i = 0; i < scale_bytes(format); i++) scales[i * SB_PANEL + column] = scale_byte(format, b, i);
 }
 
 void sb_quant_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
@@ -323,10 +350,10 @@ void sb_quant_get(samebits_format format, sb_group group, const uint8_t *panel, 
         return;
     }
     b->d = b->dmin = 0;
-    memcpy(&b->d, scales + size * column, (size_t)size);
+    if (!sb_quant_has_e4m3(format)) memcpy(&b->d, scales + size * column, (size_t)size);
     if (sb_quant_has_min(format)) memcpy(&b->dmin, scales + 2 * SB_PANEL + 2 * column, 2);
     scales += sb_quant_d_bytes(format);
-    for (int i = 0; sb_quant_is_k(format) && i < 16; i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
+    for (int i = 0; i < scale_bytes(format); i++) set_scale_byte(format, b, i, scales[i * SB_PANEL + column]);
 }
 
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)

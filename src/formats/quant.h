@@ -1,15 +1,16 @@
-/* GGUF's quantised blocks and MLX's affine rows: their integers, and how a panel holds them (spec/formats.md).
+/* GGUF's quantised blocks and MLX's rows: their integers, and how a panel holds them (spec/formats.md).
  *
  * A panel is two streams. First the quants, 32 weights of all 16 columns at a time ("a step"), in planes of 64 bytes,
  * 4 bytes a column. The low bits of a weight, and i = 0..3 for the bytes of a column:
- *   8 (Q8_0, AFFINE_8): plane y has weight 4y + i; that of Q8_0 with 128 added.
+ *   8 (Q8_0, AFFINE_8, MLX_MXFP8): plane y has weight 4y + i; that of Q8_0 with 128 added.
  *   4: plane z has weight 4z + i in its low nibble and weight 16 + 4z + i in its high one.
  *   2 (Q2_K, Q3_K, AFFINE_2 and 3): plane h has weight 16h + 4z + i in bits 2z, 2z + 1.
  * The bits above have planes of their own behind those:
  *   1 (Q5, Q3_K, AFFINE_3 and 5): bit y of the one plane is that of weight 4y + i.
  *   2 (Q6_K, AFFINE_6): bits 2z, 2z + 1 of plane h are those of weight 16h + 4z + i.
  * Then the scales, block by block:
- *   Q4_0, Q5_0, Q8_0, IQ4_NL: d[16], f16. MXFP4: e[16], bytes.
+ *   Q4_0, Q5_0, Q8_0, IQ4_NL: d[16], f16. MXFP4, MLX_MXFP4, MLX_MXFP8: e[16], bytes.
+ *   NVFP4, MLX_NVFP4: for each half of a step scale[16], E4M3.
  *   Q4_1, Q5_1: d[16], dmin[16]: minus the format's m.
  *   Q4_K, Q5_K: d[16], dmin[16], then for each of the 8 steps scale[16] and min[16], bytes.
  *   Q2_K: d[16], dmin[16], then for each half of a step a byte[16], scale in the low nibble and min in the high one.
@@ -29,8 +30,8 @@
 
 /* One block of one column in plain integers. */
 typedef struct sb_quant_block {
-    uint32_t d, dmin;           /* bits of f16; MXFP4: d is the exponent; affine: bits of f32 */
-    uint8_t scale[16], min[16]; /* Q4_K, Q5_K: a step each; Q2_K, Q3_K, Q6_K (int8): 16 weights each; else 1 */
+    uint32_t d, dmin;           /* bits of f16; affine: bits of f32; MX formats: d is the exponent */
+    uint8_t scale[16], min[16]; /* Q4_K, Q5_K: a step each; Q2_K, Q3_K, Q6_K (int8), NVFP4: 16 weights each; else 1 */
     uint8_t q[256];             /* as stored: codes, or without the offset; Q8_0 with 128 added */
 } sb_quant_block;
 
@@ -40,16 +41,29 @@ SB_INLINE int sb_quant_has_min(samebits_format f)
     return sb_format_is_affine(f) || f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1 ||
            f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q4_K || f == SAMEBITS_FORMAT_Q5_K;
 }
+/* Scales that are floats of a byte, two a step. */
+SB_INLINE int sb_quant_has_e4m3(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_NVFP4 || f == SAMEBITS_FORMAT_MLX_NVFP4;
+}
 /* Scales a step. */
 SB_INLINE int sb_quant_parts(samebits_format f)
 {
-    return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K || f == SAMEBITS_FORMAT_Q6_K ? 2 : 1;
+    return f == SAMEBITS_FORMAT_Q2_K || f == SAMEBITS_FORMAT_Q3_K || f == SAMEBITS_FORMAT_Q6_K || sb_quant_has_e4m3(f)
+               ? 2
+               : 1;
+}
+/* Scales that are a power of two each. */
+SB_INLINE int sb_quant_has_e8m0(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_MXFP4 || f == SAMEBITS_FORMAT_MLX_MXFP4 || f == SAMEBITS_FORMAT_MLX_MXFP8;
 }
 /* Bits of a weight in the first planes, and in those behind; also the numbers of these planes. */
 SB_INLINE int sb_quant_low_bits(samebits_format f)
 {
     switch (f) {
     case SAMEBITS_FORMAT_AFFINE_8:
+    case SAMEBITS_FORMAT_MLX_MXFP8:
     case SAMEBITS_FORMAT_Q8_0: return 8;
     case SAMEBITS_FORMAT_AFFINE_2:
     case SAMEBITS_FORMAT_AFFINE_3:
@@ -77,20 +91,27 @@ SB_INLINE int sb_quant_high_bits(samebits_format f)
 #define SB_IQ4_NL_INTEGERS(b)                                                                                          \
     (b) - 127, (b)-104, (b)-83, (b)-65, (b)-49, (b)-35, (b)-22, (b)-10, (b) + 1, (b) + 13, (b) + 25, (b) + 38,         \
         (b) + 53, (b) + 69, (b) + 89, (b) + 113
-#define SB_MXFP4_INTEGERS(b)                                                                                           \
+/* Twice the E2M1 numbers. */
+#define SB_E2M1_INTEGERS(b)                                                                                            \
     (b), (b) + 1, (b) + 2, (b) + 3, (b) + 4, (b) + 6, (b) + 8, (b) + 12, (b), (b)-1, (b)-2, (b)-3, (b)-4, (b)-6,       \
         (b)-8, (b)-12
-SB_INLINE int sb_quant_is_coded(samebits_format f) { return f == SAMEBITS_FORMAT_IQ4_NL || f == SAMEBITS_FORMAT_MXFP4; }
+SB_INLINE int sb_quant_is_e2m1(samebits_format f)
+{
+    return f == SAMEBITS_FORMAT_MXFP4 || f == SAMEBITS_FORMAT_MLX_MXFP4 || sb_quant_has_e4m3(f);
+}
+SB_INLINE int sb_quant_is_coded(samebits_format f) { return f == SAMEBITS_FORMAT_IQ4_NL || sb_quant_is_e2m1(f); }
+/* MLX's floats have a -0, which GGUF's do not: twice the E2M1 numbers as E4M3. */
+#define SB_E2M1_AS_E4M3 0x00, 0x38, 0x40, 0x44, 0x48, 0x4C, 0x50, 0x54, 0x80, 0xB8, 0xC0, 0xC4, 0xC8, 0xCC, 0xD0, 0xD4
 
 /* What is subtracted from q to give the weight's integer; from the code's integer with the offset added. */
 SB_INLINE int sb_quant_offset(samebits_format f)
 {
+    if (sb_quant_is_e2m1(f)) return 12;
     switch (f) {
     case SAMEBITS_FORMAT_Q4_0: return 8;
     case SAMEBITS_FORMAT_Q5_0: return 16;
     case SAMEBITS_FORMAT_IQ4_NL:
     case SAMEBITS_FORMAT_Q8_0: return 128;
-    case SAMEBITS_FORMAT_MXFP4: return 12;
     case SAMEBITS_FORMAT_Q3_K: return 4;
     case SAMEBITS_FORMAT_Q6_K: return 32;
     default: return 0;
@@ -99,8 +120,8 @@ SB_INLINE int sb_quant_offset(samebits_format f)
 /* The 16 integers of a coded format, with the offset added. */
 SB_INLINE const uint8_t *sb_quant_codes(samebits_format f)
 {
-    static const uint8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(128)}, mxfp4[16] = {SB_MXFP4_INTEGERS(12)};
-    return f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : mxfp4;
+    static const uint8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(128)}, e2m1[16] = {SB_E2M1_INTEGERS(12)};
+    return f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : e2m1;
 }
 SB_INLINE int sb_quant_integer(samebits_format f, uint8_t q)
 {
@@ -108,7 +129,7 @@ SB_INLINE int sb_quant_integer(samebits_format f, uint8_t q)
 }
 
 /* Steps a block. */
-SB_INLINE int sb_quant_steps(samebits_format f) { return sb_quant_is_k(f) ? 8 : 1; }
+SB_INLINE int sb_quant_steps(samebits_format f) { return sb_quant_is_k(f) ? 8 : f == SAMEBITS_FORMAT_NVFP4 ? 2 : 1; }
 /* Bytes a step of the quants' stream. */
 SB_INLINE int sb_quant_step_bytes(samebits_format f)
 {
@@ -117,12 +138,14 @@ SB_INLINE int sb_quant_step_bytes(samebits_format f)
 /* Bytes of d and dmin of a block in the scales' stream, and of all the block there. */
 SB_INLINE int sb_quant_d_bytes(samebits_format f)
 {
-    if (f == SAMEBITS_FORMAT_MXFP4) return SB_PANEL;
+    if (sb_quant_has_e4m3(f)) return 0;
+    if (sb_quant_has_e8m0(f)) return SB_PANEL;
     return sb_quant_has_min(f) ? 4 * SB_PANEL : 2 * SB_PANEL;
 }
 SB_INLINE int sb_quant_scale_bytes(samebits_format f)
 {
-    return sb_quant_d_bytes(f) + (sb_quant_is_k(f) ? 16 * SB_PANEL : 0);
+    const int bytes = sb_quant_is_k(f) ? 16 : sb_quant_has_e4m3(f) ? 2 * sb_quant_steps(f) : 0;
+    return sb_quant_d_bytes(f) + bytes * SB_PANEL;
 }
 /* Where the scales' stream of a panel begins. */
 SB_INLINE const uint8_t *sb_quant_scales(samebits_format f, const uint8_t *panel, int64_t k)
@@ -143,7 +166,8 @@ void sb_affine_get_scales(samebits_format format, sb_group group, const uint8_t 
 SB_INLINE float sb_quant_d(samebits_format f, const sb_quant_block *b)
 {
     if (sb_format_is_affine(f)) return sb_float(b->d);
-    if (f != SAMEBITS_FORMAT_MXFP4) return sb_from_f16((uint16_t)b->d);
+    if (!sb_quant_has_e8m0(f)) return sb_from_f16((uint16_t)b->d);
+    if (b->d == 255 && sb_format_is_scaled(f)) return INFINITY;
     return sb_float(b->d < 2 ? 0x00200000u << b->d : (b->d - 1) << 23); /* 2^(e - 128) */
 }
 SB_INLINE float sb_quant_dmin(samebits_format f, const sb_quant_block *b)
@@ -156,12 +180,31 @@ SB_INLINE int sb_quant_scale(samebits_format f, const sb_quant_block *b, int j)
     return sb_quant_has_min(f) ? b->scale[j] : (int8_t)b->scale[j];
 }
 
+/* Half of the scale of 16 weights. */
+SB_INLINE float sb_quant_half_scale(samebits_format f, const sb_quant_block *b, int j)
+{
+    const uint8_t scale = b->scale[j];
+    if (f != SAMEBITS_FORMAT_NVFP4) return sb_from_e4m3(scale) * 0.5f;
+    return scale == 0x7F ? 0.0f : sb_float((uint32_t)(scale & 0x7F) << 20) * 0x1p119f; /* as ggml reads it */
+}
+
+/* A float of MLX's, twice, times half its scale. */
+SB_INLINE float sb_quant_float(samebits_format f, const sb_quant_block *b, int s, int i)
+{
+    static const uint8_t e2m1[16] = {SB_E2M1_AS_E4M3};
+    const uint8_t q = b->q[s * SB_STEP + i];
+    const float twice = sb_quant_is_e2m1(f) ? sb_from_e4m3(e2m1[q]) : 2.0f * sb_from_e4m3(q);
+    return twice * (sb_quant_has_e4m3(f) ? sb_quant_half_scale(f, b, 2 * s + i / 16) : sb_quant_d(f, b));
+}
+
 /* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
  * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, and fma is as good. */
 SB_INLINE float sb_quant_weight(samebits_format f, const sb_quant_block *b, int s, int i)
 {
+    if (sb_format_is_scaled(f)) return sb_quant_float(f, b, s, i);
     const int j = sb_quant_parts(f) == 2 ? 2 * s + i / 16 : s;
-    const float scaled = sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j);
+    const float scaled =
+        sb_quant_has_e4m3(f) ? sb_quant_half_scale(f, b, j) : sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j);
     const float q = (float)sb_quant_integer(f, b->q[s * SB_STEP + i]);
     return sb_quant_has_min(f) ? fmaf(scaled, q, -(sb_quant_dmin(f, b) * (float)b->min[j])) : scaled * q;
 }

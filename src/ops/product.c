@@ -174,7 +174,7 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
     if (!p->row)
         return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
                        (int)q->order, samebits_order_name(q->order), samebits_format_name(format),
-                       sb_format_is_float(format) ? "" : " or int8-1");
+                       select_row(format, SAMEBITS_ORDER_INT8_1, context->cpu) ? " or int8-1" : "");
     /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
     if (q->k > INT64_MAX / 1024)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);

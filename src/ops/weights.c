@@ -56,17 +56,19 @@ samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t
     return SAMEBITS_OK;
 }
 
-static samebits_status refuse_affine(samebits_format format, const char *instead)
+/* Formats with scales beside their rows have functions of their own, whose names end in _affine and _scaled. */
+static samebits_status refuse_mlx(samebits_format format, const char *function)
 {
-    return sb_fail(SAMEBITS_ERR_FORMAT, "format %s has scales beside its rows: call %s", samebits_format_name(format),
-                   instead);
+    if (!sb_format_is_mlx(format)) return SAMEBITS_OK;
+    return sb_fail(SAMEBITS_ERR_FORMAT, "format %s has scales beside its rows: call %s_%s",
+                   samebits_format_name(format), function, sb_format_is_affine(format) ? "affine" : "scaled");
 }
 
 samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes)
 {
     if (!bytes) return sb_fail(SAMEBITS_ERR_NULL, "bytes is NULL: pass the address of a size_t");
-    if (sb_format_is_affine(format)) return refuse_affine(format, "samebits_weights_size_affine");
-    return sb_weights_bytes(format, (sb_group){0}, n, k, bytes);
+    const samebits_status status = refuse_mlx(format, "samebits_weights_size");
+    return status ? status : sb_weights_bytes(format, (sb_group){0}, n, k, bytes);
 }
 
 samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *rows, sb_view *view)
@@ -74,9 +76,10 @@ samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *r
     static const sb_dtype dtype_of[] = {SB_F32, SB_F16, SB_BF16};
     if (!sb_format_info(format))
         return sb_fail(SAMEBITS_ERR_FORMAT, "weight format %d is unknown: want one of samebits_format", (int)format);
-    if (sb_format_is_affine(format)) return refuse_affine(format, "samebits_weights_prepare_affine");
+    samebits_status status = refuse_mlx(format, "samebits_weights_prepare");
+    if (status) return status;
     const int is_float = sb_format_is_float(format);
-    samebits_status status = sb_view_of(w, "w", is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
+    status = sb_view_of(w, "w", is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
     if (status) return status;
     *rows = (sb_rows){.format = format,
                       .data = view->data,
@@ -170,9 +173,9 @@ samebits_status samebits_weights_restore_rows(const samebits_weights *weights, i
                                               size_t row_stride)
 {
     if (!weights || !rows) return sb_fail(SAMEBITS_ERR_NULL, "%s is NULL", weights ? "rows" : "weights");
-    if (sb_format_is_affine(weights->format)) return refuse_affine(weights->format, "samebits_weights_restore_affine");
     size_t row_size;
-    const samebits_status status = samebits_format_row_size(weights->format, weights->k, &row_size);
+    samebits_status status = refuse_mlx(weights->format, "samebits_weights_restore");
+    if (!status) status = samebits_format_row_size(weights->format, weights->k, &row_size);
     if (status) return status;
     if (row_stride < row_size)
         return sb_fail(SAMEBITS_ERR_PARAM, "row_stride is %zu, want at least a row's %zu bytes", row_stride, row_size);

@@ -55,6 +55,7 @@ int api_weights_tests(void);
 int api_quantized_tests(void);
 int api_dequantised_tests(void);
 int api_affine_tests(void);
+int api_scaled_tests(void);
 int api_mode_tests(void);
 
 #endif

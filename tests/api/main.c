@@ -30,6 +30,7 @@ static const struct {
     {"quantized", api_quantized_tests},
     {"dequantised", api_dequantised_tests},
     {"affine", api_affine_tests},
+    {"scaled", api_scaled_tests},
     {"elementwise", api_elementwise_tests},
     {"rope", api_rope_tests},
     {"gather", api_gather_tests},

@@ -100,6 +100,11 @@ static void test_storage(void **state)
     }
 }
 
+static int has_scales_beside(samebits_format f)
+{
+    return f >= SAMEBITS_FORMAT_AFFINE_2 && f <= SAMEBITS_FORMAT_MLX_NVFP4;
+}
+
 static void test_sizes(void **state)
 {
     (void)state;
@@ -117,12 +122,13 @@ static void test_sizes(void **state)
         assert_fails(samebits_format_row_size((samebits_format)f, -block, &bytes), SAMEBITS_ERR_PARAM, "K");
         if (block > 1) {
             assert_fails(samebits_format_row_size((samebits_format)f, block + 1, &bytes), SAMEBITS_ERR_FORMAT, "K");
-            if (f < SAMEBITS_FORMAT_AFFINE_2)
+            if (!has_scales_beside((samebits_format)f))
                 assert_fails(samebits_weights_size((samebits_format)f, 4, block - 1, &bytes), SAMEBITS_ERR_FORMAT, "K");
         }
-        if (f >= SAMEBITS_FORMAT_AFFINE_2) {
+        if (has_scales_beside((samebits_format)f)) {
             assert_fails(samebits_weights_size((samebits_format)f, 4, block, &bytes), SAMEBITS_ERR_FORMAT,
-                         "samebits_weights_size_affine");
+                         f >= SAMEBITS_FORMAT_MLX_MXFP4 ? "samebits_weights_size_scaled"
+                                                        : "samebits_weights_size_affine");
             continue;
         }
         const int64_t huge = ((int64_t)1 << 62) / block * block;

@@ -182,6 +182,7 @@ static DLTensor *quantised_weights(samebits_format format)
         [SAMEBITS_FORMAT_MXFP4] = {17, 1, 0},   [SAMEBITS_FORMAT_Q2_K] = {84, 2, 80},
         [SAMEBITS_FORMAT_Q3_K] = {110, 1, 108}, [SAMEBITS_FORMAT_Q4_K] = {144, 2, 0},
         [SAMEBITS_FORMAT_Q5_K] = {176, 2, 0},   [SAMEBITS_FORMAT_Q6_K] = {210, 1, 208},
+        [SAMEBITS_FORMAT_NVFP4] = {36, 0, 0},
     };
     test_rng rng = {43};
     size_t row;
@@ -253,6 +254,47 @@ static void affine(int index, row_op *op)
     assert_int_equal(
         samebits_weights_prepare_affine(c, &w->dl, &scales->dl, &biases->dl, bits, group, NULL, &op->weights),
         SAMEBITS_OK);
+    samebits_destroy(&c);
+}
+
+/* MLX's floats, with scales of a byte. */
+static const struct {
+    samebits_format format;
+    samebits_order order;
+} scaled_forms[] = {{SAMEBITS_FORMAT_MLX_MXFP4, SAMEBITS_ORDER_PORTABLE_1},
+                    {SAMEBITS_FORMAT_MLX_MXFP4, SAMEBITS_ORDER_INT8_1},
+                    {SAMEBITS_FORMAT_MLX_NVFP4, SAMEBITS_ORDER_PORTABLE_1},
+                    {SAMEBITS_FORMAT_MLX_NVFP4, SAMEBITS_ORDER_INT8_1},
+                    {SAMEBITS_FORMAT_MLX_MXFP8, SAMEBITS_ORDER_PORTABLE_1}};
+enum { SCALED_OPS = sizeof scaled_forms / sizeof *scaled_forms };
+
+static void scaled(int index, row_op *op)
+{
+    const samebits_format format = scaled_forms[index].format;
+    const int has_e4m3 = format == SAMEBITS_FORMAT_MLX_NVFP4;
+    *op = (row_op){.in = TEST_F32,
+                   .out = TEST_F32,
+                   .width_in = QUANT_DEPTH,
+                   .width_out = WIDTH,
+                   .max_rows = QUANT_ROWS,
+                   .order = scaled_forms[index].order,
+                   .run = run_prepared};
+    char detail[40];
+    snprintf(detail, sizeof detail, "%s %s", samebits_format_name(format), samebits_order_name(op->order));
+    name_op(op, "linear_prepared", detail);
+    test_rng rng = {45};
+    size_t row;
+    assert_int_equal(samebits_format_row_size(format, QUANT_DEPTH, &row), SAMEBITS_OK);
+    test_tensor *w = TENSOR(TEST_U8, WIDTH, (int64_t)row),
+                *scales = TENSOR(TEST_U8, WIDTH, QUANT_DEPTH / (has_e4m3 ? 16 : 32));
+    test_random_bytes(w, &rng);
+    test_random_bytes(scales, &rng);
+    for (size_t i = 0; i < w->size; i++) w->memory[i] &= 0xFE; /* no NaN */
+    for (size_t i = 0; i < scales->size; i++)
+        scales->memory[i] = has_e4m3 ? scales->memory[i] & 0xFE : 118 + scales->memory[i] % 8;
+    samebits_context *c;
+    assert_int_equal(samebits_create(&c, NULL), SAMEBITS_OK);
+    assert_int_equal(samebits_weights_prepare_scaled(c, &w->dl, &scales->dl, format, NULL, &op->weights), SAMEBITS_OK);
     samebits_destroy(&c);
 }
 
@@ -347,14 +389,20 @@ static int make_float(int index, row_op *op)
     return 0;
 }
 
-enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 1 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+/* Q4_0 to Q6_K, and NVFP4. */
+enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 2 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+
+static samebits_format quant_format(int index)
+{
+    return index == QUANT_FORMATS - 1 ? SAMEBITS_FORMAT_NVFP4 : (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index);
+}
 
 int ops_make(int index, row_op *op)
 {
     if (index < FLOAT_OPS) return make_float(index, op);
     index -= FLOAT_OPS;
     if (index < QUANT_OPS) {
-        const samebits_format format = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index / 4);
+        const samebits_format format = quant_format(index / 4);
         const samebits_order order = index & 1 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1;
         assert_true(quantised(op, format, order, index & 2));
         return 1;
@@ -365,6 +413,11 @@ int ops_make(int index, row_op *op)
         return 1;
     }
     index -= AFFINE_OPS;
+    if (index < SCALED_OPS) {
+        scaled(index, op);
+        return 1;
+    }
+    index -= SCALED_OPS;
     if (index < ROW_KINDS * ROW_WIDTHS) {
         row_by_row(index / ROW_WIDTHS, row_widths[index % ROW_WIDTHS], op);
         return 1;
@@ -388,7 +441,7 @@ int ops_twin(int index, row_op *a, row_op *b)
     }
     index -= 3;
     if (index < 2 * QUANT_FORMATS) {
-        const samebits_format format = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + index / 2);
+        const samebits_format format = quant_format(index / 2);
         const samebits_order order = index & 1 ? SAMEBITS_ORDER_INT8_1 : SAMEBITS_ORDER_PORTABLE_1;
         assert_true(quantised(a, format, order, 0) && quantised(b, format, order, 1));
         return 1;

@@ -18,3 +18,6 @@ void sb_matmul_int8_affine_4_avx512vnni(const sb_matmul_args *a) { matmul_int8(S
 void sb_matmul_int8_affine_5_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_5, a); }
 void sb_matmul_int8_affine_6_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_6, a); }
 void sb_matmul_int8_affine_8_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_AFFINE_8, a); }
+void sb_matmul_int8_mlx_mxfp4_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_MLX_MXFP4, a); }
+void sb_matmul_int8_mlx_nvfp4_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_MLX_NVFP4, a); }
+void sb_matmul_int8_nvfp4_avx512vnni(const sb_matmul_args *a) { matmul_int8(SAMEBITS_FORMAT_NVFP4, a); }

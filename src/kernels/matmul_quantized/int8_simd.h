@@ -50,6 +50,7 @@ SB_INLINE vi scale_lanes(vi scale) { return vi_or(vi_and(scale, vi_set1(0xFFFF))
 
 /* Two scales a step: two sums one after the other. */
 SB_INLINE int parts(samebits_format f) { return sb_quant_parts(f); }
+SB_INLINE int has_two_integers(samebits_format f) { return parts(f) == 2 && !sb_quant_has_e4m3(f); }
 SB_INLINE int has_two_mins(samebits_format f) { return sb_quant_has_min(f) && parts(f) == 2; }
 /* Whether decoded weights lie as matrix products of bytes want them: two planes' words in turn. */
 #if defined(SB_HAS_MMLA)
@@ -64,7 +65,7 @@ SB_INLINE int has_decoded(samebits_format f) { return MMLA || sb_quant_low_bits(
 SB_INLINE step_scales read_int8_scales(samebits_format f, sb_group group, const uint8_t *scales, int64_t step, int c)
 {
     step_scales r = read_scales(f, group, scales, step, c);
-    if (parts(f) == 2)
+    if (has_two_integers(f))
         for (int h = 0; h < 2; h++) r.s[h] = scale_lanes(r.s[h]);
     if (has_two_mins(f)) r.n[0] = vi_or(r.n[0], vi_shl(r.n[1], 16));
     return r;
@@ -73,7 +74,7 @@ SB_INLINE step_scales read_int8_scales(samebits_format f, sb_group group, const 
 /* A chunk of a panel, decoded. */
 typedef struct {
     uint8_t w[CHUNK_STEPS * 8 * SB_PLANE];
-    float d[CHUNK_STEPS][SB_PANEL], m[CHUNK_STEPS][SB_PANEL];
+    float d[CHUNK_STEPS][SB_PANEL], m[CHUNK_STEPS][SB_PANEL]; /* or the scales of both halves */
     int32_t s[CHUNK_STEPS][2][SB_PANEL], n[CHUNK_STEPS][SB_PANEL];
 } __attribute__((aligned(64))) chunk;
 
@@ -88,8 +89,12 @@ SB_INLINE step_scales load_scales(samebits_format f, int is_decoded, const sourc
 {
     if (!is_decoded) return read_int8_scales(f, from->group, from->scales, step, c);
     step_scales r = {.d = vf_load(from->decoded->d[step] + c)};
+    if (sb_quant_has_e4m3(f)) {
+        r.h[0] = r.d;
+        r.h[1] = vf_load(from->decoded->m[step] + c);
+    }
     if (sb_quant_has_min(f)) r.m = vf_load(from->decoded->m[step] + c);
-    if (parts(f) == 2) {
+    if (has_two_integers(f)) {
         r.s[0] = vi_load(from->decoded->s[step][0] + c);
         r.s[1] = vi_load(from->decoded->s[step][1] + c);
     }
@@ -138,7 +143,7 @@ SB_INLINE int32_t word(const float *record, int index)
 SB_INLINE vi finish_sum(samebits_format f, vi sum, const step_scales *scales, int part, int rows, const float *record,
                         int r)
 {
-    if (parts(f) == 2) return scaled(sum, scales->s[part]);
+    if (has_two_integers(f)) return scaled(sum, scales->s[part]);
     const vi whole = is_signed(f) || is_wide(f) ? sum : total(sum);
     return is_centred(f) ? vi_add(whole, vi_set1(word(record, (SB_X_START + 1) * rows + r))) : whole;
 }
@@ -197,7 +202,8 @@ SB_INLINE void part_products(samebits_format f, int rows, int vectors, const sou
 }
 #endif
 
-/* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order. */
+/* Adds up one step of `rows` rows and `vectors` vectors, the records of x at `record`: isum of the order; with scales
+ * that are floats t of the order, as bits. */
 SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vectors, const source *from, int64_t step,
                          const float *record, const step_scales scales[MAX_VECTORS], vi isum[MAX_ROWS][MAX_VECTORS])
 {
@@ -215,8 +221,14 @@ SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vector
             part_sums(f, is_decoded, rows, vectors, from, step, record, part, sum);
         SB_UNROLL
         for (int r = 0; r < rows; r++) SB_UNROLL
-        for (int v = 0; v < vectors; v++)
-            isum[r][v] = vi_add(isum[r][v], finish_sum(f, sum[r][v], &scales[v], part, rows, record, r));
+        for (int v = 0; v < vectors; v++) {
+            const vi more = finish_sum(f, sum[r][v], &scales[v], part, rows, record, r);
+            if (sb_quant_has_e4m3(f) && part == 1)
+                isum[r][v] =
+                    vf_bits(vf_fma(vi_to_f(isum[r][v]), scales[v].h[0], vf_mul(vi_to_f(more), scales[v].h[1])));
+            else
+                isum[r][v] = vi_add(isum[r][v], more);
+        }
     }
 }
 
@@ -224,13 +236,13 @@ SB_INLINE void step_sums(samebits_format f, int is_decoded, int rows, int vector
 SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, int rows, const float *record, int r,
                         vf acc)
 {
-    vf t = vi_to_f(isum);
+    vf t = sb_quant_has_e4m3(f) ? vi_as_f(isum) : vi_to_f(isum);
     if (has_two_mins(f)) {
         const vi sums = vi_set1(word(record, SB_X_START * rows + r));
         t = vf_fms(t, scales->d, vf_mul(vi_to_f(vi_madd16(scales->n[0], sums)), scales->m));
     } else if (sb_quant_has_min(f))
         t = vf_fms(t, scales->d, vf_mul(vf_set1(record[SB_X_SUM * rows + r]), scales->m));
-    else
+    else if (!sb_quant_has_e4m3(f))
         t = vf_mul(t, scales->d);
     return vf_fma(t, vf_set1(record[SB_X_SCALE * rows + r]), acc);
 }
@@ -294,9 +306,10 @@ SB_INLINE void decode(samebits_format f, const source *panel, int64_t begin, int
             SB_UNROLL
             for (int n = 0; n < 8; n += 2) decode_planes(f, quants, n, c, out->w + s * 8 * SB_PLANE);
             const step_scales scales = load_scales(f, 0, panel, begin + s, c);
-            vf_store(out->d[s] + c, scales.d);
+            vf_store(out->d[s] + c, sb_quant_has_e4m3(f) ? scales.h[0] : scales.d);
+            if (sb_quant_has_e4m3(f)) vf_store(out->m[s] + c, scales.h[1]);
             if (sb_quant_has_min(f)) vf_store(out->m[s] + c, scales.m);
-            if (parts(f) == 2) {
+            if (has_two_integers(f)) {
                 vi_store(out->s[s][0] + c, scales.s[0]);
                 vi_store(out->s[s][1] + c, scales.s[1]);
             }
@@ -384,8 +397,33 @@ DEFINE_TILES(signed, SAMEBITS_FORMAT_IQ4_NL)
 #endif
 DEFINE_TILES(two_scales, SAMEBITS_FORMAT_Q6_K)
 DEFINE_TILES(two_mins, SAMEBITS_FORMAT_Q2_K)
+DEFINE_TILES(two_floats, SAMEBITS_FORMAT_NVFP4)
 DEFINE_TILES(bytes, SAMEBITS_FORMAT_Q8_0)
 DEFINE_TILES(bytes_min, SAMEBITS_FORMAT_AFFINE_8)
+
+SB_INLINE void tile_rows_of(samebits_format f, int panels, const chunk_job *job)
+{
+    switch (f) {
+    case SAMEBITS_FORMAT_AFFINE_2:
+    case SAMEBITS_FORMAT_AFFINE_3:
+    case SAMEBITS_FORMAT_AFFINE_4:
+    case SAMEBITS_FORMAT_Q4_1:
+    case SAMEBITS_FORMAT_Q4_K: tile_rows_min(panels, job); break;
+    case SAMEBITS_FORMAT_AFFINE_5:
+    case SAMEBITS_FORMAT_Q5_1:
+    case SAMEBITS_FORMAT_Q5_K: tile_rows_min_centred(panels, job); break;
+    case SAMEBITS_FORMAT_AFFINE_6: tile_rows_min_wide(panels, job); break;
+    case SAMEBITS_FORMAT_AFFINE_8: tile_rows_bytes_min(panels, job); break;
+    case SAMEBITS_FORMAT_Q2_K: tile_rows_two_mins(panels, job); break;
+    case SAMEBITS_FORMAT_Q3_K:
+    case SAMEBITS_FORMAT_Q6_K: tile_rows_two_scales(panels, job); break;
+    case SAMEBITS_FORMAT_NVFP4:
+    case SAMEBITS_FORMAT_MLX_NVFP4: tile_rows_two_floats(panels, job); break;
+    case SAMEBITS_FORMAT_Q8_0: tile_rows_bytes(panels, job); break;
+    case SAMEBITS_FORMAT_IQ4_NL: tile_rows_signed(panels, job); break;
+    default: tile_rows_plain(panels, job);
+    }
+}
 
 /* One chunk of up to TILE_PANELS panels for all rows; next_panel and next_begin say which comes next. */
 SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t panel, int64_t begin, int64_t next_panel,
@@ -409,24 +447,7 @@ SB_INLINE void chunk_rows(samebits_format f, const sb_matmul_args *a, int64_t pa
             job.from[p].decoded = &decoded[p];
         }
     }
-    switch (f) {
-    case SAMEBITS_FORMAT_AFFINE_2:
-    case SAMEBITS_FORMAT_AFFINE_3:
-    case SAMEBITS_FORMAT_AFFINE_4:
-    case SAMEBITS_FORMAT_Q4_1:
-    case SAMEBITS_FORMAT_Q4_K: tile_rows_min(panels, &job); break;
-    case SAMEBITS_FORMAT_AFFINE_5:
-    case SAMEBITS_FORMAT_Q5_1:
-    case SAMEBITS_FORMAT_Q5_K: tile_rows_min_centred(panels, &job); break;
-    case SAMEBITS_FORMAT_AFFINE_6: tile_rows_min_wide(panels, &job); break;
-    case SAMEBITS_FORMAT_AFFINE_8: tile_rows_bytes_min(panels, &job); break;
-    case SAMEBITS_FORMAT_Q2_K: tile_rows_two_mins(panels, &job); break;
-    case SAMEBITS_FORMAT_Q3_K:
-    case SAMEBITS_FORMAT_Q6_K: tile_rows_two_scales(panels, &job); break;
-    case SAMEBITS_FORMAT_Q8_0: tile_rows_bytes(panels, &job); break;
-    case SAMEBITS_FORMAT_IQ4_NL: tile_rows_signed(panels, &job); break;
-    default: tile_rows_plain(panels, &job);
-    }
+    tile_rows_of(f, panels, &job);
 }
 
 DEFINE_FEW_ROWS_ALL

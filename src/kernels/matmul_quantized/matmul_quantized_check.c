@@ -16,6 +16,7 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
 {
     const sb_format *f = sb_format_info(format);
     check_bytes(rng, bytes, blocks * f->block_bytes);
+    if (sb_quant_has_e4m3(format)) return; /* all scales are finite */
     /* Where d lies, and dmin behind it: as ggml-common.h has them. */
     const int offset = format == SAMEBITS_FORMAT_Q2_K   ? 80
                        : format == SAMEBITS_FORMAT_Q3_K ? 108
@@ -46,6 +47,21 @@ static void random_scales(samebits_format type, int kind, int64_t count, uint8_t
         if (kind != POISONED && (bits & (uint32_t)special) == (uint32_t)special) bits &= ~(uint32_t)special;
         memcpy(scales + i * sb_element_size(type), &bits, (size_t)sb_element_size(type));
     }
+}
+
+/* Scales of a byte beside MLX's floats, and no NaN among those if they are not to be special. */
+static void random_bytes(samebits_format format, int kind, int64_t weights, uint8_t *w, int64_t count, uint8_t *scales,
+                         check_rng *rng)
+{
+    check_bytes(rng, scales, count);
+    for (int64_t i = 0; kind != POISONED && i < count; i++) {
+        if (sb_quant_has_e4m3(format))
+            scales[i] &= 0xFE;
+        else
+            scales[i] = kind == ORDINARY ? (uint8_t)(120 + scales[i] % 16) : (uint8_t)SB_MIN(scales[i], 247);
+    }
+    for (int64_t i = 0; format == SAMEBITS_FORMAT_MLX_MXFP8 && i < weights; i++)
+        if (kind != POISONED || check_below(rng, 400)) w[i] &= 0xFE;
 }
 
 static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng)
@@ -120,9 +136,15 @@ static void run(const test *t, check_rng *rng)
     float *x = check_alloc((size_t)(t->rows * t->k) * 4);
     uint8_t *bytes = check_alloc((size_t)(n * row_size)), *w = check_alloc((size_t)(t->panels * panel_size));
     float *want = check_alloc((size_t)(t->rows * stride) * 4), *have = check_alloc((size_t)(t->rows * stride) * 4);
-    const int64_t groups = t->group.steps ? t->k / 32 / t->group.steps : 0;
+    const int is_scaled = sb_format_is_scaled(t->row->format);
+    const int64_t groups = t->group.steps ? t->k / 32 / t->group.steps
+                           : is_scaled    ? t->k / 32 * sb_quant_parts(t->row->format)
+                                          : 0;
     uint8_t *scales = check_alloc((size_t)(2 * n * groups * 4));
-    if (groups) {
+    if (is_scaled) {
+        check_bytes(rng, bytes, n * row_size);
+        random_bytes(t->row->format, t->kind, n * t->k, bytes, n * groups, scales, rng);
+    } else if (groups) {
         check_bytes(rng, bytes, n * row_size);
         random_scales(t->group.scales, t->kind, 2 * n * groups, scales, rng);
     } else {
@@ -186,7 +208,8 @@ void check_matmul_quantized(void)
     int count;
     const sb_matmul_row *rows = sb_matmul_quantized_rows(&count);
     check_rng rng = {7};
-    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_Q6_K; f++) check_round_trip(f, &rng);
+    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++)
+        if (!sb_format_is_mlx(f)) check_round_trip(f, &rng);
     for (int i = 0; i < count; i++) {
         const sb_matmul_row *ref = sb_matmul_quantized_select(rows[i].format, rows[i].order, SB_CPU_NONE);
         if (rows[i].cpu & ~check_cpu() || &rows[i] == ref) continue;
@@ -194,7 +217,7 @@ void check_matmul_quantized(void)
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
                 for (int kind = 0; kind < KINDS; kind++) {
-                    const int64_t blocks = block == 32 ? depths[d] : sb_ceil_div(depths[d], 8);
+                    const int64_t blocks = sb_ceil_div(depths[d], block / 32);
                     sb_group group = {0};
                     if (sb_format_is_affine(rows[i].format))
                         group = (sb_group){1 << check_below(&rng, 3), (samebits_format)check_below(&rng, 3)};

@@ -35,6 +35,9 @@ static float step_value(samebits_format format, const sb_quant_block *b, int ste
         sum[i / 16] += x[i] * sb_quant_integer(format, b->q[step * SB_STEP + i]);
         xsum[i / 16] += x[i];
     }
+    if (sb_quant_has_e4m3(format))
+        return fmaf((float)sum[0], sb_quant_half_scale(format, b, 2 * step),
+                    (float)sum[1] * sb_quant_half_scale(format, b, 2 * step + 1));
     const float d = sb_quant_d(format, b), dmin = sb_quant_has_min(format) ? sb_quant_dmin(format, b) : 0.0f;
     if (sb_quant_parts(format) == 2) {
         const int j = 2 * step;
@@ -79,12 +82,14 @@ static void pack(const float *const *x, int rows, int64_t k, void *out)
         }
 }
 
-#define DEFINE(name, format)                                                                                           \
+#define DEFINE_PORTABLE(name, format)                                                                                  \
     void sb_matmul_##name##_ref(const sb_matmul_args *a)                                                               \
     {                                                                                                                  \
         for (int64_t i = 0; i < a->panels * SB_PANEL; i++)                                                             \
             column_portable(a, format, i / SB_PANEL, (int)(i % SB_PANEL));                                             \
-    }                                                                                                                  \
+    }
+#define DEFINE(name, format)                                                                                           \
+    DEFINE_PORTABLE(name, format)                                                                                      \
     void sb_matmul_int8_##name##_ref(const sb_matmul_args *a)                                                          \
     {                                                                                                                  \
         for (int64_t i = 0; i < a->panels * SB_PANEL; i++) column_int8(a, format, i / SB_PANEL, (int)(i % SB_PANEL));  \
@@ -109,3 +114,7 @@ DEFINE(affine_4, SAMEBITS_FORMAT_AFFINE_4)
 DEFINE(affine_5, SAMEBITS_FORMAT_AFFINE_5)
 DEFINE(affine_6, SAMEBITS_FORMAT_AFFINE_6)
 DEFINE(affine_8, SAMEBITS_FORMAT_AFFINE_8)
+DEFINE(mlx_mxfp4, SAMEBITS_FORMAT_MLX_MXFP4)
+DEFINE(mlx_nvfp4, SAMEBITS_FORMAT_MLX_NVFP4)
+DEFINE(nvfp4, SAMEBITS_FORMAT_NVFP4)
+DEFINE_PORTABLE(mlx_mxfp8, SAMEBITS_FORMAT_MLX_MXFP8)

@@ -38,6 +38,7 @@ SB_INLINE vi read_plane(samebits_format f, const uint8_t *step, int half, int z)
 typedef struct {
     vf d, m;       /* factor of the weights, and the minimum */
     vi s[2], n[2]; /* two scales a step: what d and m are still to be multiplied with, for each half of the step */
+    vf h[2];       /* or half of the scale of each half of the step */
 } step_scales;
 
 /* 2^(e - 128) in two factors, both normal: their product is exact, also when it is subnormal. */
@@ -45,6 +46,35 @@ SB_INLINE vf power_of_two(vi e)
 {
     const vi half = vi_shr(e, 1), rest = vi_sub(e, half), bias = vi_set1(127 - 64);
     return vf_mul(vi_as_f(vi_shl(vi_add(half, bias), 23)), vi_as_f(vi_shl(vi_add(rest, bias), 23)));
+}
+
+/* The same for MLX, which has no finite number for 255. */
+SB_INLINE vf power_of_two_or_inf(vi e)
+{
+    return vf_select(vf_eq(vi_to_f(e), vf_set1(255.0f)), vf_set1(INFINITY), power_of_two(e));
+}
+
+/* E4M3 in the highest byte of each lane, without its NaN, times 2^(p - 120), as the factor 2^p has it: exact. */
+SB_INLINE vf from_e4m3(vi bytes, float factor)
+{
+    const vi sign = vi_and(bytes, vi_set1(INT32_MIN)), magnitude = vi_and(vi_shr(bytes, 4), vi_set1(0x07F00000));
+    return vi_as_f(vi_or(sign, vf_bits(vf_mul(vi_as_f(magnitude), vf_set1(factor)))));
+}
+/* Where its NaN is. */
+SB_INLINE vm e4m3_is_nan(vi bytes)
+{
+    return vf_eq(vi_as_f(vi_and(vi_shr(bytes, 4), vi_set1(0x07F00000))), vf_set1(sb_float(0x07F00000)));
+}
+
+/* Half of a scale; ggml's have no sign, and 0 for 0x7F, but not for 0xFF (spec/formats.md). */
+SB_INLINE vf half_e4m3(samebits_format f, const uint8_t *p)
+{
+    const vi byte = vi_load_u8(p);
+    if (f == SAMEBITS_FORMAT_NVFP4)
+        return vf_select(vf_eq(vi_to_f(byte), vf_set1(127.0f)), vf_zero(),
+                         from_e4m3(vi_and(vi_shl(byte, 24), vi_set1(0x7F000000)), 0x1p119f));
+    const vi bytes = vi_shl(byte, 24);
+    return vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), from_e4m3(bytes, 0x1p119f));
 }
 
 /* The group's scales as they lie. */
@@ -61,6 +91,8 @@ SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8
     if (sb_format_is_affine(f)) return read_affine(group, scales, step, c);
     const uint8_t *block = scales + step / sb_quant_steps(f) * sb_quant_scale_bytes(f);
     const uint8_t *bytes = block + sb_quant_d_bytes(f) + step % sb_quant_steps(f) * 2 * SB_PANEL + c;
+    if (sb_quant_has_e4m3(f)) return (step_scales){.h = {half_e4m3(f, bytes), half_e4m3(f, bytes + SB_PANEL)}};
+    if (sb_format_is_scaled(f)) return (step_scales){.d = power_of_two_or_inf(vi_load_u8(block + c))};
     step_scales r = {.d = f == SAMEBITS_FORMAT_MXFP4 ? power_of_two(vi_load_u8(block + c))
                                                      : vf_load_f16((const uint16_t *)block + c)};
     if (sb_quant_has_min(f)) r.m = vf_load_f16((const uint16_t *)block + SB_PANEL + c);

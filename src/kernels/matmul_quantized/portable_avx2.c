@@ -18,3 +18,7 @@ void sb_matmul_affine_4_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS
 void sb_matmul_affine_5_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_5, a); }
 void sb_matmul_affine_6_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_6, a); }
 void sb_matmul_affine_8_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_AFFINE_8, a); }
+void sb_matmul_mlx_mxfp4_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_MLX_MXFP4, a); }
+void sb_matmul_mlx_nvfp4_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_MLX_NVFP4, a); }
+void sb_matmul_nvfp4_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_NVFP4, a); }
+void sb_matmul_mlx_mxfp8_avx2(const sb_matmul_args *a) { matmul_portable(SAMEBITS_FORMAT_MLX_MXFP8, a); }

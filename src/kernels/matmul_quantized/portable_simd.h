@@ -29,6 +29,9 @@ SB_INLINE int is_looked_up(samebits_format f)
     return SB_VL == 16 && sb_quant_low_bits(f) == 4 && sb_quant_high_bits(f) == 0;
 }
 
+/* MLX's floats where they are not looked up: E4M3 bytes, of twice the number if it is E2M1. */
+SB_INLINE int is_e4m3(samebits_format f) { return sb_format_is_scaled(f) && !is_looked_up(f); }
+
 /* Bits a weight has where it is read; codes are then bytes. */
 SB_INLINE int field_bits(samebits_format f)
 {
@@ -40,19 +43,23 @@ SB_INLINE vf look_up(samebits_format f, vi fields, int begin)
 {
     static const float integers[24] = {-8, -7, -6, -5, -4, -3, -2, -1, 0,  1,  2,  3,
                                        4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15};
-    static const float iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, mxfp4[16] = {SB_MXFP4_INTEGERS(0)};
-    const float *values = f == SAMEBITS_FORMAT_IQ4_NL  ? iq4_nl
-                          : f == SAMEBITS_FORMAT_MXFP4 ? mxfp4
-                                                       : integers + 8 - sb_quant_offset(f);
+    static const float iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, e2m1[16] = {SB_E2M1_INTEGERS(0)};
+    static const float mlx[16] = {0, 1, 2, 3, 4, 6, 8, 12, -0.0f, -1, -2, -3, -4, -6, -8, -12};
+    const float *values = f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl
+                          : sb_format_is_scaled(f)    ? mlx
+                          : sb_quant_is_e2m1(f)       ? e2m1
+                                                      : integers + 8 - sb_quant_offset(f);
     return vf_lookup(vf_load(values), begin ? vi_shr(fields, begin) : fields);
 }
 #endif
 
-/* Codes as signed bytes. */
+/* Codes as signed bytes, MLX's as E4M3. */
 SB_INLINE vi read_codes(samebits_format f, const uint8_t *step, int half, int z)
 {
-    static const int8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, mxfp4[16] = {SB_MXFP4_INTEGERS(0)};
-    return vi_lookup8((const uint8_t *)(f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : mxfp4), read_bits(f, step, half, z));
+    static const int8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, e2m1[16] = {SB_E2M1_INTEGERS(0)};
+    static const uint8_t e4m3[16] = {SB_E2M1_AS_E4M3};
+    const uint8_t *signed_bytes = (const uint8_t *)(f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : e2m1);
+    return vi_lookup8(sb_format_is_scaled(f) ? e4m3 : signed_bytes, read_bits(f, step, half, z));
 }
 
 /* The bits of weights 16 * half + 4z .. + 3 of a step. An offset is half the range of its format: with the top bit of
@@ -64,13 +71,21 @@ SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z
     if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
     if (sb_quant_is_coded(f)) return read_codes(f, step, half, z);
     const vi v = read_bits(f, step, half, z);
-    return sb_quant_has_min(f) ? v : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_quant_offset(f))));
+    return sb_quant_has_min(f) || is_e4m3(f)
+               ? v
+               : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_quant_offset(f))));
 }
 
 /* Weight i of these four, as its format says (spec/formats.md); d and m are those of the half. */
 SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 {
     const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
+    if (is_e4m3(f)) {
+        const vi bytes = above ? vi_shl(fields, above) : fields;
+        if (sb_quant_is_e2m1(f)) return vf_mul(d, from_e4m3(bytes, 0x1p120f));
+        const vf twice = from_e4m3(bytes, 0x1p121f);
+        return vf_mul(d, vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), twice));
+    }
 #if SB_VL == 16
     if (is_looked_up(f)) {
         const vf q = look_up(f, fields, begin);
@@ -90,7 +105,10 @@ SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2]
 {
     const int two = sb_quant_parts(f) == 2;
     for (int h = 0; h < 2; h++) {
-        d[h] = two ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
+        if (sb_quant_has_e4m3(f))
+            d[h] = scales->h[h];
+        else
+            d[h] = two ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
         if (sb_quant_has_min(f)) m[h] = two ? vf_mul(scales->m, vi_to_f(scales->n[h])) : scales->m;
     }
 }
