@@ -1,4 +1,4 @@
-"""The command line: `python -m samebits` runs the samebits command that the package brings."""
+"""The command line: `verify` over a checkpoint here, all else by the samebits command of the package."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import sys
 
 
 def main() -> None:
+    from . import verify
+
+    if verify.is_ours(sys.argv[1:]):
+        sys.exit(verify.main(sys.argv[1:]))
     command = pathlib.Path(__file__).parent / "bin" / "samebits"
     if not command.exists():
         sys.exit(f"samebits: {command} is missing; install the package again")
