@@ -6,6 +6,7 @@
 
 #include "attention.h"
 #include "op.h"
+#include "op_rows.h"
 #include "plain.h"
 #include "table.h"
 
@@ -108,6 +109,16 @@ static void exact_rope(const problem *p, const float *x, double *out)
     }
 }
 
+/* From the maximum and the sum of exponentials: one number a row. */
+static double exact_number(const problem *p, const float *x, double max, double total)
+{
+    double sum = 0.0;
+    if (!strcmp(p->op->name, "logsumexp")) return max + log(total);
+    if (!strcmp(p->op->name, "log_likelihood")) return (double)x[token_of(p)] - max - log(total);
+    for (int64_t i = 0; i < p->k; i++) sum += (double)x[i];
+    return sum;
+}
+
 static void exact_row(const problem *p, const float *x, double *out)
 {
     const char *name = p->op->name;
@@ -121,6 +132,10 @@ static void exact_row(const problem *p, const float *x, double *out)
     for (int64_t i = 0; i < n; i++) {
         square += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
         total += exp((double)x[i] - max);
+    }
+    if (p->op->flags & OP_ONE) {
+        *out = exact_number(p, x, max, total);
+        return;
     }
     for (int64_t i = 0; i < n; i++) {
         const double d = (double)x[i];
@@ -270,6 +285,14 @@ static void measure_attention(const attention_form *form, ggml_library *ggml, ac
     tensor_free(&out);
 }
 
+static int has_exact(const op *o)
+{
+    static const char *const none[] = {"l2_norm", "group_norm", "add_rms_norm", "max", "argmax", "mean"};
+    for (size_t i = 0; i < CLI_COUNT(none); i++)
+        if (!strcmp(o->name, none[i])) return 0;
+    return !(o->flags & OP_YARN);
+}
+
 int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggml_library *ggml, accuracy_line **lines)
 {
     int count = 0;
@@ -277,7 +300,8 @@ int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggm
     for (int i = 0; i < op_count; i++) {
         /* matmul_quantized has the bits of linear_prepared, and so its errors. */
         /* YaRN's own angles are a definition, not an approximation. */
-        if (ops[i].flags & OP_YARN || (only && strcmp(only, ops[i].name)) ||
+        /* The other reductions and norms are made of the same sums. */
+        if (!has_exact(&ops[i]) || (only && strcmp(only, ops[i].name)) ||
             (!only && !strcmp(ops[i].name, "matmul_quantized")))
             continue;
         progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);

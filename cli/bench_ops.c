@@ -171,8 +171,9 @@ void bench_attention(bench *b)
 
 void bench_rows(bench *b)
 {
-    static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm", "silu",
-                                        "gelu",    "swiglu",      "add",      "rope"};
+    static const char *const names[] = {"softmax",      "log_softmax", "logsumexp", "rms_norm", "layer_norm",
+                                        "add_rms_norm", "sum",         "max",       "argmax",   "silu",
+                                        "gelu",         "swiglu",      "add",       "rope"};
     for (size_t i = 0; i < CLI_COUNT(names); i++) {
         const op *o = find(names[i], "f32", SAMEBITS_ORDER_PORTABLE_1);
         const int64_t rows = b->quick ? 64 : 512, n = 4096;
@@ -183,7 +184,7 @@ void bench_rows(bench *b)
         tensor x, out;
         problem_make(&p, o, n, n, &r);
         tensor_make2(&x, T_F32, LAYOUT_PLAIN, rows, n);
-        tensor_make2(&out, T_F32, LAYOUT_PLAIN, rows, n);
+        tensor_make2(&out, o->out, LAYOUT_PLAIN, rows, p.n);
         tensor_fill(&x, FILL_UNIT, &r);
         ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
         bench_join(line, "samebits", run_ours, &mine);

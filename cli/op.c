@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "mlx.h"
+#include "op_rows.h"
 #include "plain.h"
 #include "quant.h"
 
@@ -59,28 +60,6 @@ static samebits_status run_gather(const problem *p, samebits_context *context, c
         samebits_gather_prepared(context, x, experts, CLI_COUNT(experts), &index, p->op->order, &p->epilogue, out);
     free(expert);
     return status;
-}
-
-static samebits_status run_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_rms_norm(context, x, &p->w.dl, NORM_EPS, out);
-}
-
-static samebits_status run_layer_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_layer_norm(context, x, &p->w.dl, &p->bias.dl, NORM_EPS, out);
-}
-
-static samebits_status run_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_softmax(context, x, NULL, out);
-}
-
-static samebits_status run_log_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_log_softmax(context, x, out);
 }
 
 static samebits_status run_activate(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
@@ -164,6 +143,15 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
             plain                                                                                                      \
     }
+/* The three float dtypes. */
+#define ROWS_ALL(name, flags, run, plain)                                                                              \
+    ROWS(name, "f32", F32, flags, run, plain), ROWS(name, "f16", F16, flags, run, plain),                              \
+        ROWS(name, "bf16", BF16, flags, run, plain)
+#define ARGMAX(form, type)                                                                                             \
+    {                                                                                                                  \
+        "argmax", form, T_##type, T_F32, T_I32, PORTABLE, SAMEBITS_FORMAT_F32, OP_ONE, SAMEBITS_ACTIVATION_NONE,       \
+            run_argmax, plain_argmax                                                                                   \
+    }
 #define ELEMENTS(name, form, type, flags, activation, run, plain)                                                      \
     {                                                                                                                  \
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_##activation, \
@@ -220,18 +208,21 @@ const op ops[] = {
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, PORTABLE, OP_PREPARED, run_gather, plain_product),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, INT8, OP_PREPARED, run_gather, plain_int8),
-    ROWS("rms_norm", "f32", F32, OP_COLUMNS, run_rms_norm, plain_rms_norm),
-    ROWS("rms_norm", "f16", F16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
-    ROWS("rms_norm", "bf16", BF16, OP_COLUMNS, run_rms_norm, plain_rms_norm),
-    ROWS("layer_norm", "f32", F32, OP_COLUMNS, run_layer_norm, plain_layer_norm),
-    ROWS("layer_norm", "f16", F16, OP_COLUMNS, run_layer_norm, plain_layer_norm),
-    ROWS("layer_norm", "bf16", BF16, OP_COLUMNS, run_layer_norm, plain_layer_norm),
-    ROWS("softmax", "f32", F32, 0, run_softmax, plain_softmax),
-    ROWS("softmax", "f16", F16, 0, run_softmax, plain_softmax),
-    ROWS("softmax", "bf16", BF16, 0, run_softmax, plain_softmax),
-    ROWS("log_softmax", "f32", F32, 0, run_log_softmax, plain_log_softmax),
-    ROWS("log_softmax", "f16", F16, 0, run_log_softmax, plain_log_softmax),
-    ROWS("log_softmax", "bf16", BF16, 0, run_log_softmax, plain_log_softmax),
+    ROWS_ALL("rms_norm", OP_COLUMNS, run_rms_norm, plain_rms_norm),
+    ROWS_ALL("layer_norm", OP_COLUMNS, run_layer_norm, plain_layer_norm),
+    ROWS_ALL("l2_norm", 0, run_l2_norm, plain_l2_norm),
+    ROWS_ALL("group_norm", OP_COLUMNS, run_group_norm, plain_group_norm),
+    ROWS_ALL("add_rms_norm", OP_COLUMNS, run_add_rms_norm, plain_add_rms_norm),
+    ROWS_ALL("softmax", 0, run_softmax, plain_softmax),
+    ROWS_ALL("log_softmax", 0, run_log_softmax, plain_log_softmax),
+    ROWS_ALL("logsumexp", OP_ONE, run_logsumexp, plain_logsumexp),
+    ROWS_ALL("log_likelihood", OP_ONE, run_log_likelihood, plain_log_likelihood),
+    ROWS_ALL("sum", OP_ONE, run_sum, plain_sum),
+    ROWS_ALL("mean", OP_ONE, run_mean, plain_mean),
+    ROWS_ALL("max", OP_ONE, run_max, plain_max),
+    ARGMAX("f32", F32),
+    ARGMAX("f16", F16),
+    ARGMAX("bf16", BF16),
     ELEMENTS_ALL("exp", 0, EXP, run_activate, plain_activate),
     ELEMENTS_ALL("sigmoid", 0, SIGMOID, run_activate, plain_activate),
     ELEMENTS_ALL("tanh", 0, TANH, run_activate, plain_activate),
@@ -357,7 +348,7 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
     memset(p, 0, sizeof *p);
     p->op = o;
     p->k = (k + block - 1) / block * block;
-    p->n = o->flags & OP_HAS_N ? n : p->k;
+    p->n = o->flags & OP_HAS_N ? n : o->flags & OP_ONE ? 1 : p->k;
     make_epilogue(p, r);
     if (o->flags & OP_COLUMNS) {
         tensor_make(&p->w, T_F32, LAYOUT_PLAIN, 1, &p->k);

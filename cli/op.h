@@ -25,7 +25,8 @@ typedef enum op_flags {
     OP_EPILOGUE = 4, /* with alpha, beta, c, bias and an activation */
     OP_COLUMNS = 8,  /* w and bias are f32, one number a column: (K) */
     OP_PAIRS = 16,   /* rope: interleaved */
-    OP_YARN = 32     /* rope: YaRN */
+    OP_YARN = 32,    /* rope: YaRN */
+    OP_ONE = 64      /* out has one column */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

@@ -38,13 +38,22 @@ struct plain_call {
     tensor *out;     /* (M, N) */
 };
 
-/* Products with f32 weights (problem.wide); int8-1; norms and softmaxes. */
+/* Products with f32 weights (problem.wide); int8-1; norms, softmaxes and reductions. */
 void plain_product(const plain_call *call);
 void plain_int8(const plain_call *call);
 void plain_rms_norm(const plain_call *call);
 void plain_layer_norm(const plain_call *call);
 void plain_softmax(const plain_call *call);
 void plain_log_softmax(const plain_call *call);
+void plain_l2_norm(const plain_call *call);
+void plain_group_norm(const plain_call *call);
+void plain_add_rms_norm(const plain_call *call);
+void plain_logsumexp(const plain_call *call);
+void plain_log_likelihood(const plain_call *call);
+void plain_sum(const plain_call *call);
+void plain_mean(const plain_call *call);
+void plain_max(const plain_call *call);
+void plain_argmax(const plain_call *call);
 #define NORM_EPS 1e-5f
 
 void plain_rope(const plain_call *call);

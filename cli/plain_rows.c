@@ -1,8 +1,10 @@
-/* Norms, softmaxes and the ops element by element in plain C (spec/ops/norm.md, softmax.md, elementwise.md). */
+/* Norms, softmaxes, reductions and the ops element by element in plain C (spec/ops/norm.md, softmax.md, reduce.md,
+ * elementwise.md). */
 #include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "op_rows.h"
 #include "plain.h"
 #include "plain_math.h"
 
@@ -24,18 +26,99 @@ static float sum(const float *x, int64_t n, float mean, int squares, int lanes)
     return total;
 }
 
-static void norm_row(const plain_call *call, const float *x, int64_t row, int centered)
+/* Columns [begin, end) as a row of their own. */
+static void norm_part(const plain_call *call, const float *x, int64_t row, int64_t begin, int64_t end, int centered)
 {
     const problem *p = call->p;
-    const int64_t n = p->k;
+    const int64_t n = end - begin;
     const int lanes = call->fault == FAULT_ONE_ROW && call->x->shape[0] == 1 ? 32 : 64;
-    const float mean = centered ? sum(x, n, 0.0f, 0, lanes) / (float)n : 0.0f;
-    const float scale = 1.0f / sqrtf(sum(x, n, mean, 1, lanes) / (float)n + NORM_EPS);
-    for (int64_t i = 0; i < n; i++) {
+    const float mean = centered ? sum(x + begin, n, 0.0f, 0, lanes) / (float)n : 0.0f;
+    const float scale = 1.0f / sqrtf(sum(x + begin, n, mean, 1, lanes) / (float)n + NORM_EPS);
+    for (int64_t i = begin; i < end; i++) {
         float y = (x[i] - mean) * scale * tensor_get(&p->w, i);
         if (centered) y += tensor_get(&p->bias, i);
-        tensor_set(call->out, row * n + i, y);
+        tensor_set(call->out, row * p->k + i, y);
     }
+}
+
+static void l2_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    const int64_t n = call->p->k;
+    const float length = sqrtf(sum(x, n, 0.0f, 1, 64)), scale = 1.0f / (length < NORM_EPS ? NORM_EPS : length);
+    for (int64_t i = 0; i < n; i++) tensor_set(call->out, row * n + i, x[i] * scale);
+}
+
+static void group_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    const int64_t groups = group_count(call->p), n = call->p->k / groups;
+    for (int64_t g = 0; g < groups; g++) norm_part(call, x, row, g * n, (g + 1) * n, 1);
+}
+
+/* The sum is rounded to x's dtype, as add stores it. */
+static void add_rms_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    const int64_t n = call->p->k;
+    float *s = cli_alloc((size_t)n * sizeof *s);
+    const dtype type = call->x->type;
+    for (int64_t i = 0; i < n; i++) s[i] = bits_to_f32(type, bits_from_f32(type, x[i] + tensor_get(&call->p->bias, i)));
+    norm_part(call, s, row, 0, n, 0);
+    free(s);
+}
+
+static void sum_row(const plain_call *call, const float *x, int64_t row)
+{
+    tensor_set(call->out, row, sum(x, call->p->k, 0.0f, 0, 64));
+}
+
+static void mean_row(const plain_call *call, const float *x, int64_t row)
+{
+    tensor_set(call->out, row, sum(x, call->p->k, 0.0f, 0, 64) / (float)call->p->k);
+}
+
+/* NaN is the largest; of zeros +0. */
+static void max_row(const plain_call *call, const float *x, int64_t row)
+{
+    float max = -INFINITY;
+    for (int64_t i = 0; i < call->p->k && !isnan(max); i++)
+        if (isnan(x[i]) || x[i] > max || (x[i] == max && !signbit(x[i]))) max = x[i];
+    tensor_set(call->out, row, max);
+}
+
+static void argmax_row(const plain_call *call, const float *x, int64_t row)
+{
+    int32_t at = 0;
+    for (int32_t i = 1; i < call->p->k && !isnan(x[at]); i++)
+        if (isnan(x[i]) || x[i] > x[at]) at = i;
+    *(int32_t *)tensor_at(call->out, row) = at;
+}
+
+/* Maximum and logarithm of the denominator, which is a sum of integers; 0 where there is none. */
+static void parts(const plain_call *call, const float *x, float *max, float *log)
+{
+    const int64_t n = call->p->k;
+    int64_t total = 0;
+    *max = -INFINITY;
+    *log = 0.0f;
+    for (int64_t i = 0; i < n; i++)
+        if (isnan(x[i]) || x[i] > *max) *max = isnan(*max) ? *max : x[i];
+    if (!isfinite(*max)) return;
+    for (int64_t i = 0; i < n; i++) total += llrint((double)plain_exp(x[i] - *max) * 0x1p30);
+    *log = plain_log((float)total * 0x1p-30f);
+}
+
+static void logsumexp_row(const plain_call *call, const float *x, int64_t row)
+{
+    float max, log;
+    parts(call, x, &max, &log);
+    tensor_set(call->out, row, max + log);
+}
+
+static void log_likelihood_row(const plain_call *call, const float *x, int64_t row)
+{
+    float max, log;
+    parts(call, x, &max, &log);
+    const float y = max == -INFINITY ? max : isfinite(max) ? (x[token_of(call->p)] - max) - log : NAN;
+    tensor_set(call->out, row, y);
 }
 
 /* The denominator is a sum of integers. */
@@ -77,8 +160,14 @@ static void each_row(const plain_call *call, void (*row_fn)(const plain_call *, 
     fesetenv(&host);
 }
 
-static void rms_norm_row(const plain_call *call, const float *x, int64_t row) { norm_row(call, x, row, 0); }
-static void layer_norm_row(const plain_call *call, const float *x, int64_t row) { norm_row(call, x, row, 1); }
+static void rms_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    norm_part(call, x, row, 0, call->p->k, 0);
+}
+static void layer_norm_row(const plain_call *call, const float *x, int64_t row)
+{
+    norm_part(call, x, row, 0, call->p->k, 1);
+}
 
 static void softmax_plain_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 0); }
 static void log_softmax_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 1); }
@@ -87,6 +176,15 @@ void plain_softmax(const plain_call *call) { each_row(call, softmax_plain_row); 
 void plain_log_softmax(const plain_call *call) { each_row(call, log_softmax_row); }
 void plain_rms_norm(const plain_call *call) { each_row(call, rms_norm_row); }
 void plain_layer_norm(const plain_call *call) { each_row(call, layer_norm_row); }
+void plain_l2_norm(const plain_call *call) { each_row(call, l2_norm_row); }
+void plain_group_norm(const plain_call *call) { each_row(call, group_norm_row); }
+void plain_add_rms_norm(const plain_call *call) { each_row(call, add_rms_norm_row); }
+void plain_logsumexp(const plain_call *call) { each_row(call, logsumexp_row); }
+void plain_log_likelihood(const plain_call *call) { each_row(call, log_likelihood_row); }
+void plain_sum(const plain_call *call) { each_row(call, sum_row); }
+void plain_mean(const plain_call *call) { each_row(call, mean_row); }
+void plain_max(const plain_call *call) { each_row(call, max_row); }
+void plain_argmax(const plain_call *call) { each_row(call, argmax_row); }
 
 static void elements(const plain_call *call, const float *x, int64_t row,
                      float (*element)(const plain_call *, float, float))

@@ -10,6 +10,7 @@
 #include <samebits/matmul.h>
 #include <samebits/mode.h>
 #include <samebits/norm.h>
+#include <samebits/reduce.h>
 #include <samebits/rope.h>
 #include <samebits/softmax.h>
 #include <samebits/status.h>

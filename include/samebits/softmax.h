@@ -1,4 +1,4 @@
-/* softmax and log_softmax over the last dimension. */
+/* softmax, log_softmax, and what is made from them, over the last dimension. */
 #ifndef SAMEBITS_SOFTMAX_H
 #define SAMEBITS_SOFTMAX_H
 
@@ -34,6 +34,23 @@ SAMEBITS_API samebits_status samebits_softmax(samebits_context *context, const D
 
 /* out = x - max - log(sum(exp(x - max))) along the last dimension. Otherwise as samebits_softmax. */
 SAMEBITS_API samebits_status samebits_log_softmax(samebits_context *context, const DLTensor *x, DLTensor *out);
+
+/* out = log(sum(exp(x))) along the last dimension: max + log(sum(exp(x - max))).
+ * Shapes: x (..., N) of 1 to 8 dims, out x's shape without the last dim, or with 1 for it; dtypes f32, f16, bf16; out
+ * x's dtype or f32; any strides >= 0. A row of nothing or of -inf gives -inf; of a NaN NaN, else of a +inf +inf.
+ * Errors: as samebits_softmax. */
+SAMEBITS_API samebits_status samebits_logsumexp(samebits_context *context, const DLTensor *x, DLTensor *out);
+
+/* out = log_softmax(x)[token]: the log-likelihood of one token a row, with the bits of samebits_log_softmax.
+ * Shapes: x (..., N), 1 to 8 dims; token int32 and out: x's shape without the last dim, or with 1 for it; dtypes f32,
+ *   f16, bf16; out x's dtype or f32; any strides >= 0.
+ * Errors: as samebits_softmax, and PARAM for a token that is not 0 to N - 1; out is then untouched. */
+SAMEBITS_API samebits_status samebits_log_likelihood(samebits_context *context, const DLTensor *x,
+                                                     const DLTensor *token, DLTensor *out);
+
+/* out = -log_softmax(x)[token]. Otherwise as samebits_log_likelihood. */
+SAMEBITS_API samebits_status samebits_cross_entropy(samebits_context *context, const DLTensor *x, const DLTensor *token,
+                                                    DLTensor *out);
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* rms_norm and layer_norm (samebits/norm.h): check, widen weight and bias once, run blocks of rows. */
+/* rms_norm, layer_norm and l2_norm (samebits/norm.h): check, widen weight and bias once, run blocks of rows. */
 #include <samebits/norm.h>
 
 #include "device/cpu/parallel.h"
@@ -37,11 +37,6 @@ static void norm_task(void *arg, int64_t index, int worker)
     }
 }
 
-static void widen(const sb_view *view, float *out)
-{
-    for (int64_t i = 0; i < view->shape[0]; i++) out[i] = sb_load(view, i * view->stride[0]);
-}
-
 static samebits_status run(const samebits_context *context, norm *p, const sb_view *weight, const sb_view *bias)
 {
     const int64_t n = p->args.n, tasks = sb_ceil_div(p->rows, p->block), workers = sb_workers(context, tasks);
@@ -54,11 +49,11 @@ static samebits_status run(const samebits_context *context, norm *p, const sb_vi
     float *wide_weight = (float *)memory, *wide_bias = (float *)(memory + p->row_size);
     p->buffers = memory + 2 * p->row_size;
     if (weight->data) {
-        widen(weight, wide_weight);
+        sb_widen_columns(weight, wide_weight);
         p->args.weight = wide_weight;
     }
     if (bias->data) {
-        widen(bias, wide_bias);
+        sb_widen_columns(bias, wide_bias);
         p->args.bias = wide_bias;
     }
     sb_parallel(context, tasks, norm_task, p);
@@ -67,7 +62,7 @@ static samebits_status run(const samebits_context *context, norm *p, const sb_vi
 }
 
 static samebits_status norm_of(const samebits_context *context, const DLTensor *x, const DLTensor *weight,
-                               const DLTensor *bias, float eps, int centered, const DLTensor *out)
+                               const DLTensor *bias, float eps, sb_norm_kind kind, const DLTensor *out)
 {
     norm p = {0};
     sb_view weight_view = {0}, bias_view = {0};
@@ -81,11 +76,8 @@ static samebits_status norm_of(const samebits_context *context, const DLTensor *
     const int64_t n = p.x.shape[p.x.ndim - 1];
     p.rows = p.x.count / n;
     p.block = sb_rows_a_task(n);
-    p.args = (sb_norm_args){.n = n,
-                            .x_format = sb_format_of(p.x.dtype),
-                            .out_format = sb_format_of(p.out.dtype),
-                            .eps = eps,
-                            .centered = centered};
+    p.args = (sb_norm_args){
+        .n = n, .x_format = sb_format_of(p.x.dtype), .out_format = sb_format_of(p.out.dtype), .eps = eps, .kind = kind};
     p.even = sb_rows_are_even(&p.x, &p.args.x_stride) && sb_rows_are_even(&p.out, &p.args.out_stride);
     p.row = sb_norm_select(context->cpu);
     return run(context, &p, &weight_view, &bias_view);
@@ -94,11 +86,16 @@ static samebits_status norm_of(const samebits_context *context, const DLTensor *
 samebits_status samebits_rms_norm(samebits_context *context, const DLTensor *x, const DLTensor *weight, float eps,
                                   DLTensor *out)
 {
-    return norm_of(context, x, weight, NULL, eps, 0, out);
+    return norm_of(context, x, weight, NULL, eps, SB_NORM_RMS, out);
 }
 
 samebits_status samebits_layer_norm(samebits_context *context, const DLTensor *x, const DLTensor *weight,
                                     const DLTensor *bias, float eps, DLTensor *out)
 {
-    return norm_of(context, x, weight, bias, eps, 1, out);
+    return norm_of(context, x, weight, bias, eps, SB_NORM_LAYER, out);
+}
+
+samebits_status samebits_l2_norm(samebits_context *context, const DLTensor *x, float eps, DLTensor *out)
+{
+    return norm_of(context, x, NULL, NULL, eps, SB_NORM_L2, out);
 }

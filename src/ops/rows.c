@@ -30,6 +30,38 @@ samebits_status sb_check_rows(const samebits_context *context, const DLTensor *x
     return sb_check_overlap(ov, xv, "x", 1);
 }
 
+samebits_status sb_check_one_a_row(const DLTensor *tensor, const char *name, unsigned dtypes, const sb_view *x,
+                                   sb_view *view)
+{
+    const samebits_status status = sb_view_of(tensor, name, dtypes, 0, SB_MAX_DIMS, view);
+    if (status) return status;
+    const int last = x->ndim - 1;
+    int fits = view->ndim == last || (view->ndim == x->ndim && view->shape[last] == 1);
+    for (int i = 0; fits && i < last; i++) fits = view->shape[i] == x->shape[i];
+    if (!fits) {
+        char have[128], want[128];
+        return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s without the last, or with 1 for it", name,
+                       sb_shape_text(view, have), sb_shape_text(x, want));
+    }
+    view->ndim = last;
+    return SAMEBITS_OK;
+}
+
+samebits_status sb_check_reduced(const samebits_context *context, const DLTensor *x, const DLTensor *out,
+                                 unsigned dtypes, sb_view *xv, sb_view *ov)
+{
+    if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
+    samebits_status status;
+    if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, xv)) ||
+        (status = sb_check_one_a_row(out, "out", dtypes, xv, ov)))
+        return status;
+    if (ov->dtype != SB_F32 && ov->dtype != SB_I32 && ov->dtype != xv->dtype)
+        return sb_fail(SAMEBITS_ERR_DTYPE, "out is %s, want f32 or x's %s", sb_dtype_name(ov->dtype),
+                       sb_dtype_name(xv->dtype));
+    if ((status = sb_check_output(ov))) return status;
+    return sb_check_overlap(ov, xv, "x", 0);
+}
+
 samebits_status sb_check_columns(const DLTensor *tensor, const char *name, const sb_view *out, sb_view *view)
 {
     if (!tensor) return SAMEBITS_OK;
@@ -40,6 +72,11 @@ samebits_status sb_check_columns(const DLTensor *tensor, const char *name, const
         return sb_fail(SAMEBITS_ERR_SHAPE, "%s has %lld elements, want %lld, one a column", name,
                        (long long)view->shape[0], (long long)n);
     return sb_check_overlap(out, view, name, 0);
+}
+
+void sb_widen_columns(const sb_view *view, float *out)
+{
+    for (int64_t i = 0; i < view->shape[0]; i++) out[i] = sb_load(view, i * view->stride[0]);
 }
 
 static int is_contiguous(const sb_view *v) { return v->stride[v->ndim - 1] == 1 || v->shape[v->ndim - 1] == 1; }

@@ -15,8 +15,19 @@ samebits_format sb_format_of(sb_dtype dtype);
 samebits_status sb_check_rows(const samebits_context *context, const DLTensor *x, const DLTensor *out, sb_view *x_view,
                               sb_view *out_view);
 
+/* The same for ops that make one number of a row: out has x's shape without the last dim, or with 1 for it, and its
+ * view the shape without it. Of `dtypes` out may have f32, i32 and x's. */
+samebits_status sb_check_reduced(const samebits_context *context, const DLTensor *x, const DLTensor *out,
+                                 unsigned dtypes, sb_view *x_view, sb_view *out_view);
+/* A tensor of that shape, `name` in messages. */
+samebits_status sb_check_one_a_row(const DLTensor *tensor, const char *name, unsigned dtypes, const sb_view *x,
+                                   sb_view *view);
+
 /* A vector of one number a column, `name` in messages. *view is untouched when the tensor is NULL. */
 samebits_status sb_check_columns(const DLTensor *tensor, const char *name, const sb_view *out, sb_view *view);
+
+/* Such a vector as f32. */
+void sb_widen_columns(const sb_view *view, float *out);
 
 /* Row `index` as contiguous elements: where it lies, or copied into buffer (N elements). */
 const void *sb_row_in(const sb_view *view, int64_t index, void *buffer);

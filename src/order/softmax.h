@@ -3,6 +3,7 @@
 #ifndef SB_ORDER_SOFTMAX_H
 #define SB_ORDER_SOFTMAX_H
 
+#include "base/float16.h"
 #include "order/exp.h"
 #include "order/functions.h"
 
@@ -17,5 +18,14 @@ SB_INLINE int32_t sb_softmax_weight(float e) { return (int32_t)lrintf(e * 0x1p30
 
 /* The f32 denominator of a sum of weights; the product is exact. */
 SB_INLINE float sb_softmax_denominator(int64_t total) { return (float)total * 0x1p-30f; }
+
+/* From the parts of a row, its maximum and the logarithm of its denominator (0 without one): logsumexp, and
+ * log_softmax of one entry. */
+SB_INLINE float sb_logsumexp(const float parts[2]) { return parts[0] + parts[1]; }
+SB_INLINE float sb_log_probability(float x, const float parts[2])
+{
+    if (parts[0] == -INFINITY) return -INFINITY;
+    return parts[0] < INFINITY ? (x - parts[0]) - parts[1] : sb_float(SB_NAN_F32);
+}
 
 #endif

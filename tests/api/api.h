@@ -47,6 +47,7 @@ int api_teardown(void **state);
 int api_context_tests(void);
 int api_matmul_tests(void);
 int api_rows_tests(void);
+int api_reduce_tests(void);
 int api_elementwise_tests(void);
 int api_rope_tests(void);
 int api_gather_tests(void);

@@ -25,6 +25,7 @@ static const struct {
     {"context", api_context_tests},
     {"matmul", api_matmul_tests},
     {"rows", api_rows_tests},
+    {"reduce", api_reduce_tests},
     {"attention", api_attention_tests},
     {"weights", api_weights_tests},
     {"quantized", api_quantized_tests},

@@ -116,6 +116,7 @@ int main(int argc, char **argv)
     check_matmul_quantized();
     check_norm();
     check_softmax();
+    check_reduce();
     check_epilogue();
     check_elementwise();
     check_rope();

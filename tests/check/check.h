@@ -39,6 +39,7 @@ void check_matmul(void);
 void check_matmul_quantized(void);
 void check_norm(void);
 void check_softmax(void);
+void check_reduce(void);
 void check_epilogue(void);
 void check_elementwise(void);
 void check_rope(void);

@@ -52,6 +52,24 @@ static samebits_status run_rms_norm(const row_op *op, samebits_context *c, DLTen
     return samebits_rms_norm(c, x, op->w, 1e-5f, out);
 }
 
+static samebits_status run_sum(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_sum(c, x, out);
+}
+
+static samebits_status run_max(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_max(c, x, out);
+}
+
+static samebits_status run_logsumexp(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
+{
+    (void)op;
+    return samebits_logsumexp(c, x, out);
+}
+
 static samebits_status run_layer_norm(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out)
 {
     return samebits_layer_norm(c, x, op->w, op->w, 1e-5f, out);
@@ -304,21 +322,25 @@ static const struct {
     const char *name;
     samebits_status (*run)(const row_op *op, samebits_context *c, DLTensor *x, DLTensor *out);
     test_dtype in, out;
+    int one; /* out has one column */
 } row_kinds[] = {
-    {"softmax", run_softmax, TEST_F32, TEST_F32},
-    {"softmax", run_softmax, TEST_F16, TEST_F16},
-    {"log_softmax", run_log_softmax, TEST_F32, TEST_F32},
-    {"log_softmax", run_log_softmax, TEST_BF16, TEST_BF16},
-    {"rms_norm", run_rms_norm, TEST_F32, TEST_F32},
-    {"rms_norm", run_rms_norm, TEST_BF16, TEST_BF16},
-    {"layer_norm", run_layer_norm, TEST_F32, TEST_F32},
-    {"layer_norm", run_layer_norm, TEST_F16, TEST_F32},
-    {"silu", run_silu, TEST_F32, TEST_F32},
-    {"geglu", run_geglu, TEST_F16, TEST_F16},
-    {"rope", run_rope, TEST_F32, TEST_F32},
-    {"rope", run_rope, TEST_F16, TEST_F16},
-    {"div", run_div, TEST_BF16, TEST_BF16},
-    {"scale", run_scale, TEST_F32, TEST_F32},
+    {"softmax", run_softmax, TEST_F32, TEST_F32, 0},
+    {"softmax", run_softmax, TEST_F16, TEST_F16, 0},
+    {"log_softmax", run_log_softmax, TEST_F32, TEST_F32, 0},
+    {"log_softmax", run_log_softmax, TEST_BF16, TEST_BF16, 0},
+    {"rms_norm", run_rms_norm, TEST_F32, TEST_F32, 0},
+    {"rms_norm", run_rms_norm, TEST_BF16, TEST_BF16, 0},
+    {"layer_norm", run_layer_norm, TEST_F32, TEST_F32, 0},
+    {"layer_norm", run_layer_norm, TEST_F16, TEST_F32, 0},
+    {"sum", run_sum, TEST_F32, TEST_F32, 1},
+    {"max", run_max, TEST_BF16, TEST_BF16, 1},
+    {"logsumexp", run_logsumexp, TEST_F32, TEST_F32, 1},
+    {"silu", run_silu, TEST_F32, TEST_F32, 0},
+    {"geglu", run_geglu, TEST_F16, TEST_F16, 0},
+    {"rope", run_rope, TEST_F32, TEST_F32, 0},
+    {"rope", run_rope, TEST_F16, TEST_F16, 0},
+    {"div", run_div, TEST_BF16, TEST_BF16, 0},
+    {"scale", run_scale, TEST_F32, TEST_F32, 0},
 };
 enum { ROW_WIDTHS = sizeof row_widths / sizeof *row_widths, ROW_KINDS = sizeof row_kinds / sizeof *row_kinds };
 
@@ -330,7 +352,7 @@ static void row_by_row(int kind, int64_t width, row_op *op)
     *op = (row_op){.in = row_kinds[kind].in,
                    .out = row_kinds[kind].out,
                    .width_in = width,
-                   .width_out = width,
+                   .width_out = row_kinds[kind].one ? 1 : width,
                    .max_rows = ROWS,
                    .run = row_kinds[kind].run,
                    .w = &w->dl,

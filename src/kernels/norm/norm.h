@@ -1,4 +1,4 @@
-/* Kernels of rms_norm and layer_norm.
+/* Kernels of rms_norm, layer_norm, group_norm and l2_norm.
  *
  * Shapes: out (rows, n) from x (rows, n); weight and bias NULL or (n).
  * Order:  portable-1, spec/ops/norm.md: sums as in order/sum.h, a row at a time.
@@ -7,9 +7,18 @@
 #ifndef SB_NORM_H
 #define SB_NORM_H
 
+#include <math.h>
+
 #include <samebits/weights.h>
 
+#include "base/base.h"
 #include "base/cpu.h"
+
+typedef enum sb_norm_kind {
+    SB_NORM_RMS,
+    SB_NORM_LAYER, /* subtracts the mean */
+    SB_NORM_L2     /* divides by the length, which is at least eps */
+} sb_norm_kind;
 
 typedef struct sb_norm_args {
     int64_t rows, n; /* n > 0 */
@@ -19,8 +28,16 @@ typedef struct sb_norm_args {
     int64_t x_stride, out_stride;         /* from row to row, elements */
     const float *weight, *bias;
     float eps;
-    int centered; /* layer_norm: subtract the mean */
+    sb_norm_kind kind;
 } sb_norm_args;
+
+/* What a row is multiplied with, from its sum of squares. */
+SB_INLINE float sb_norm_scale(const sb_norm_args *a, float squares)
+{
+    if (a->kind != SB_NORM_L2) return 1.0f / sqrtf(squares / (float)a->n + a->eps);
+    const float length = sqrtf(squares);
+    return 1.0f / (a->eps > length ? a->eps : length);
+}
 
 typedef void sb_norm_fn(const sb_norm_args *args);
 

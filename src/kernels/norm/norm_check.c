@@ -51,7 +51,7 @@ static void run(const sb_norm_row *row, const sb_norm_row *ref, formats f, int64
                          .weight = parts & 1 ? weight : NULL,
                          .bias = parts & 2 ? bias : NULL,
                          .eps = 1e-6f,
-                         .centered = parts >> 2 & 1};
+                         .kind = (sb_norm_kind)(parts >> 2)};
     ref->fn(&args);
     args.out = have;
     row->fn(&args);
@@ -86,7 +86,7 @@ static double error_of(int centered, int64_t n, check_rng *rng)
                                .eps = 1e-6f,
                                .x_format = SAMEBITS_FORMAT_F32,
                                .out_format = SAMEBITS_FORMAT_F32,
-                               .centered = centered};
+                               .kind = centered ? SB_NORM_LAYER : SB_NORM_RMS};
     sb_norm_select(SB_CPU_NONE)->fn(&args);
     double mean = 0, square = 0, worst = 0, largest = 0;
     for (int64_t i = 0; i < n && centered; i++) mean += (double)x[i] / (double)n;
@@ -113,7 +113,7 @@ void check_norm(void)
         if (rows[i].cpu & ~check_cpu()) continue;
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
             for (int p = 0; p < PAIRS; p++)
-                for (unsigned parts = 0; parts < 8; parts++)
+                for (unsigned parts = 0; parts < 12; parts++)
                     if (check_takes()) run(&rows[i], rows, pairs[p], widths[w] > 2000 ? 2 : 5, widths[w], parts, &rng);
     }
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)

@@ -23,9 +23,8 @@ static float sum(const sb_norm_args *a, const void *x, float mean, int squares)
 
 static void norm_row(const sb_norm_args *a, const void *x, void *out)
 {
-    const float n = (float)a->n;
-    const float mean = a->centered ? sum(a, x, 0.0f, 0) / n : 0.0f;
-    const float scale = 1.0f / sqrtf(sum(a, x, mean, 1) / n + a->eps);
+    const float mean = a->kind == SB_NORM_LAYER ? sum(a, x, 0.0f, 0) / (float)a->n : 0.0f;
+    const float scale = sb_norm_scale(a, sum(a, x, mean, 1));
     for (int64_t i = 0; i < a->n; i++) {
         float y = (sb_element(a->x_format, x, i) - mean) * scale;
         if (a->weight) y = y * a->weight[i];

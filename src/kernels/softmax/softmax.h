@@ -7,8 +7,11 @@
 #ifndef SB_SOFTMAX_H
 #define SB_SOFTMAX_H
 
+#include <math.h>
+
 #include <samebits/weights.h>
 
+#include "base/base.h"
 #include "base/cpu.h"
 
 typedef struct sb_softmax_args {
@@ -22,7 +25,17 @@ typedef struct sb_softmax_args {
     float sink;
     int log;        /* log_softmax: scale 1, no mask, no sink */
     float *scratch; /* n elements, rounded up to 16 */
+    float *parts;   /* NULL; or, in place of out, with log: the maximum and the logarithm of the denominator */
 } sb_softmax_args;
+
+/* The parts of a row without a denominator: its maximum, NaN and Inf included, and 0. */
+SB_INLINE void sb_softmax_put_special(const sb_softmax_args *a, float max)
+{
+    a->parts[0] = max == -INFINITY ? max : INFINITY;
+    for (int64_t i = 0; i < a->n; i++)
+        if (a->scratch[i] != a->scratch[i]) a->parts[0] = a->scratch[i];
+    a->parts[1] = 0.0f;
+}
 
 typedef void sb_softmax_fn(const sb_softmax_args *args);
 

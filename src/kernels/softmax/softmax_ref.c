@@ -29,6 +29,10 @@ void sb_softmax_ref(const sb_softmax_args *a)
 {
     const float max = scores(a);
     if (sb_is_nan(max) || max == -INFINITY) {
+        if (a->parts) {
+            sb_softmax_put_special(a, max);
+            return;
+        }
         fill(a, sb_is_nan(max) ? max : a->log ? -INFINITY : 0.0f);
         return;
     }
@@ -39,6 +43,11 @@ void sb_softmax_ref(const sb_softmax_args *a)
         a->scratch[i] = a->log ? d : e;
     }
     const float denominator = sb_softmax_denominator(total), log = sb_log(denominator);
+    if (a->parts) {
+        a->parts[0] = max;
+        a->parts[1] = log;
+        return;
+    }
     for (int64_t i = 0; i < a->n; i++)
         sb_set_element(a->out_format, a->out, i, a->log ? a->scratch[i] - log : a->scratch[i] / denominator);
 }

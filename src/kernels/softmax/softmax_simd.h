@@ -87,12 +87,21 @@ SB_INLINE void softmax_row(const sb_softmax_args *a, samebits_format in, samebit
 {
     const float max = a->mask ? scores(a, in, 1) : scores(a, in, 0);
     if (sb_is_nan(max) || max == -INFINITY) {
+        if (a->parts) {
+            sb_softmax_put_special(a, max);
+            return;
+        }
         const float value = sb_is_nan(max) ? max : log ? -INFINITY : 0.0f;
         for (int64_t i = 0; i < a->n; i++) sb_set_element(out, a->out, i, value);
         return;
     }
     int64_t total = a->has_sink ? sb_softmax_weight(sb_exp(a->sink - max)) : 0;
     total += exponentials(a, max, log);
+    if (a->parts) {
+        a->parts[0] = max;
+        a->parts[1] = sb_log(sb_softmax_denominator(total));
+        return;
+    }
     results(a, out, log, sb_softmax_denominator(total));
 }
 

@@ -1,0 +1,115 @@
+/* The ops that work on rows alone, as the table in op.c runs them. */
+#include "op_rows.h"
+
+#include <stdlib.h>
+
+#include "plain.h"
+
+samebits_status run_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_rms_norm(context, x, &p->w.dl, NORM_EPS, out);
+}
+
+samebits_status run_layer_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_layer_norm(context, x, &p->w.dl, &p->bias.dl, NORM_EPS, out);
+}
+
+samebits_status run_l2_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_l2_norm(context, x, NORM_EPS, out);
+}
+
+/* Each row a sample of K channels; rows in batches one batch after the other. */
+samebits_status run_group_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    if (x->ndim == 2) return samebits_group_norm(context, x, group_count(p), &p->w.dl, &p->bias.dl, NORM_EPS, out);
+    for (int64_t i = 0; i < x->shape[0]; i++) {
+        DLTensor in = *x, to = *out;
+        in.byte_offset += (uint64_t)(i * x->strides[0] * (x->dtype.bits / 8));
+        to.byte_offset += (uint64_t)(i * out->strides[0] * (out->dtype.bits / 8));
+        in.ndim = to.ndim = x->ndim - 1;
+        in.shape++;
+        in.strides++;
+        to.shape++;
+        to.strides++;
+        const samebits_status status = run_group_norm(p, context, &in, &to);
+        if (status) return status;
+    }
+    return SAMEBITS_OK;
+}
+
+/* The residual of all rows is the problem's bias. */
+samebits_status run_add_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    int64_t strides[TENSOR_DIMS] = {0}, rows = 1;
+    for (int i = 0; i + 1 < x->ndim; i++) rows *= x->shape[i];
+    strides[x->ndim - 1] = 1;
+    DLTensor residual = p->bias.dl, sum = *x;
+    residual.ndim = x->ndim;
+    residual.shape = x->shape;
+    residual.strides = strides;
+    sum.data = cli_alloc((size_t)(rows * p->k) * 4);
+    sum.byte_offset = 0;
+    sum.strides = NULL;
+    const samebits_status status = samebits_add_rms_norm(context, x, &residual, &p->w.dl, NORM_EPS, &sum, out);
+    free(sum.data);
+    return status;
+}
+
+samebits_status run_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_softmax(context, x, NULL, out);
+}
+
+samebits_status run_log_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_log_softmax(context, x, out);
+}
+
+samebits_status run_logsumexp(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_logsumexp(context, x, out);
+}
+
+/* The same token in all rows, which are not to differ in anything but x. */
+samebits_status run_log_likelihood(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    int32_t at = (int32_t)token_of(p);
+    int64_t strides[TENSOR_DIMS] = {0};
+    const DLTensor token = {.data = &at,
+                            .device = {kDLCPU, 0},
+                            .ndim = x->ndim - 1,
+                            .dtype = {kDLInt, 32, 1},
+                            .shape = x->shape,
+                            .strides = strides};
+    return samebits_log_likelihood(context, x, &token, out);
+}
+
+samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_sum(context, x, out);
+}
+
+samebits_status run_mean(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_mean(context, x, out);
+}
+
+samebits_status run_max(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_max(context, x, out);
+}
+
+samebits_status run_argmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_argmax(context, x, out);
+}
