@@ -82,15 +82,15 @@ static int open_one(const char *path, stock *s)
 {
     static const char *const sgemm[] = {"cblas_sgemm", "scipy_cblas_sgemm", NULL};
     static const char *const threads[] = {"openblas_set_num_threads", "scipy_openblas_set_num_threads",
-                                          "MKL_Set_Num_Threads", "bli_thread_set_num_threads", NULL};
+                                          "MKL_Set_Num_Threads",      "bli_thread_set_num_threads",
+                                          "omp_set_num_threads",      NULL};
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return 0;
-    *s = (stock){.linear = linear_cblas};
+    *s = (stock){.linear = linear_cblas, .threads = symbol(library, threads)};
+    s->set_threads = s->threads ? threads_by_value : NULL;
     s->sgemm = symbol(library, sgemm);
     if (s->sgemm) {
         s->name = cblas_name(library, path);
-        s->threads = symbol(library, threads);
-        s->set_threads = s->threads ? threads_by_value : NULL;
         return 1;
     }
     s->sgemm = dlsym(library, "dnnl_sgemm");
