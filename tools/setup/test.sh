@@ -129,6 +129,12 @@ test_aarch64() {
     step "aarch64: fingerprint, neon" on_aarch64 max samebits fingerprint --cpu neon --check || true
 }
 
+# load_from_python GGML PLUGIN OTHER: samebits.llama_cpp, in the environment that holds the wheel.
+load_from_python() {
+    SAMEBITS_TEST_GGML=$1 SAMEBITS_TEST_PLUGIN=$2 SAMEBITS_TEST_OTHER_PLUGIN=$3 \
+        "$VENV/bin/python" -m pytest -q "$ROOT/python/tests/test_llama_cpp.py"
+}
+
 # Each host takes the plugin of its own backend API and refuses the other's.
 test_plugin_versions() {
     local load=$ROOT/tests/plugin/load.py host_2
@@ -137,6 +143,8 @@ test_plugin_versions() {
     step "plugin, API 3, in a host of API 3" "$load" "$LLAMA_BIN" "$PLUGIN" taken || true
     step "plugin, API 2, in a host of API 2" "$load" "$host_2" "$API2/lib/libggml-samebits.so" taken || true
     step "plugin, API 3, buffers of weights" "$ROOT/tests/plugin/buffer.py" "$LLAMA_BIN" "$PLUGIN" || true
+    step "plugin, loaded from Python" load_from_python "$LLAMA_BIN" "$PLUGIN" "$API2/lib/libggml-samebits.so" || true
+    step "plugin, API 2, loaded from Python" load_from_python "$host_2" "$API2/lib/libggml-samebits.so" "$PLUGIN" || true
     step "plugin, API 2, in a host of API 3" "$load" "$LLAMA_BIN" "$API2/lib/libggml-samebits.so" refused || true
     step "plugin, API 3, in a host of API 2" "$load" "$host_2" "$PLUGIN" refused || true
 }
