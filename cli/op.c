@@ -152,6 +152,11 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         "argmax", form, T_##type, T_F32, T_I32, PORTABLE, SAMEBITS_FORMAT_F32, OP_ONE, SAMEBITS_ACTIVATION_NONE,       \
             run_argmax, plain_argmax                                                                                   \
     }
+#define TABLE(form, type, w, out, flags)                                                                               \
+    {                                                                                                                  \
+        "embedding", form, T_F32, w, T_##out, PORTABLE, SAMEBITS_FORMAT_##type, OP_TABLE | (flags),                    \
+            SAMEBITS_ACTIVATION_NONE, run_embedding, plain_embedding                                                   \
+    }
 #define ELEMENTS(name, form, type, flags, activation, run, plain)                                                      \
     {                                                                                                                  \
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_##activation, \
@@ -220,6 +225,13 @@ const op ops[] = {
     ROWS_ALL("sum", OP_ONE, run_sum, plain_sum),
     ROWS_ALL("mean", OP_ONE, run_mean, plain_mean),
     ROWS_ALL("max", OP_ONE, run_max, plain_max),
+    TABLE("bf16-f32", BF16, T_BF16, F32, 0),
+    TABLE("f32-f16", F32, T_F32, F16, OP_PREPARED),
+    TABLE("q4_0", Q4_0, T_U8, F32, 0),
+    TABLE("q6_k", Q6_K, T_U8, F32, OP_PREPARED),
+    TABLE("nvfp4", NVFP4, T_U8, BF16, OP_PREPARED),
+    TABLE("affine_4:64:bf16", AFFINE_4, T_U32, BF16, OP_PREPARED),
+    TABLE("mlx_mxfp8", MLX_MXFP8, T_U32, F32, OP_PREPARED),
     ARGMAX("f32", F32),
     ARGMAX("f16", F16),
     ARGMAX("bf16", BF16),
@@ -356,7 +368,9 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
         tensor_fill(&p->w, FILL_UNIT, r);
         tensor_fill(&p->bias, FILL_UNIT, r);
     }
-    if (o->flags & OP_HAS_N) make_weights(p, r);
+    if (o->flags & OP_TABLE) p->n = TABLE_ROWS;
+    if (o->flags & (OP_HAS_N | OP_TABLE)) make_weights(p, r);
+    if (o->flags & OP_TABLE) p->n = p->k;
 }
 
 void problem_free(problem *p)

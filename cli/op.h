@@ -26,7 +26,8 @@ typedef enum op_flags {
     OP_COLUMNS = 8,  /* w and bias are f32, one number a column: (K) */
     OP_PAIRS = 16,   /* rope: interleaved */
     OP_YARN = 32,    /* rope: YaRN */
-    OP_ONE = 64      /* out has one column */
+    OP_ONE = 64,     /* out has one column */
+    OP_TABLE = 128   /* w is a table of TABLE_ROWS rows of K */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

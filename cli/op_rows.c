@@ -2,6 +2,7 @@
 #include "op_rows.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "plain.h"
 
@@ -88,6 +89,33 @@ samebits_status run_log_likelihood(const problem *p, samebits_context *context, 
                             .shape = x->shape,
                             .strides = strides};
     return samebits_log_likelihood(context, x, &token, out);
+}
+
+int64_t table_row_of(float first)
+{
+    uint32_t bits;
+    memcpy(&bits, &first, sizeof bits);
+    return (bits ^ bits >> 15) % TABLE_ROWS;
+}
+
+samebits_status run_embedding(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    const int dims = x->ndim - 1;
+    int64_t rows = 1;
+    for (int i = 0; i < dims; i++) rows *= x->shape[i];
+    int32_t *ids = cli_alloc((size_t)rows * sizeof *ids);
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = 0, rest = r;
+        for (int i = dims - 1; i >= 0; rest /= x->shape[i], i--) at += rest % x->shape[i] * x->strides[i];
+        float first;
+        memcpy(&first, (const char *)x->data + x->byte_offset + at * 4, sizeof first);
+        ids[r] = (int32_t)table_row_of(first);
+    }
+    const DLTensor id = {.data = ids, .device = {kDLCPU, 0}, .ndim = dims, .dtype = {kDLInt, 32, 1}, .shape = x->shape};
+    const samebits_status status = p->prepared ? samebits_embedding_prepared(context, p->prepared, &id, out)
+                                               : samebits_embedding(context, &p->w.dl, p->op->format, &id, out);
+    free(ids);
+    return status;
 }
 
 samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)

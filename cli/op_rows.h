@@ -16,10 +16,14 @@ samebits_status run_log_likelihood(const problem *p, samebits_context *context, 
 samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_mean(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_max(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
+samebits_status run_embedding(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_argmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 
 /* Groups of group_norm, and the token of the likelihoods. */
 static inline int64_t group_count(const problem *p) { return p->k % 2 ? 1 : 2; }
+/* The row of an embedding's table that a row of x stands for, by the bits of its first element. */
+enum { TABLE_ROWS = 37 };
+int64_t table_row_of(float first);
 static inline int64_t token_of(const problem *p) { return p->k / 2; }
 
 #endif

@@ -54,6 +54,7 @@ void plain_sum(const plain_call *call);
 void plain_mean(const plain_call *call);
 void plain_max(const plain_call *call);
 void plain_argmax(const plain_call *call);
+void plain_embedding(const plain_call *call);
 #define NORM_EPS 1e-5f
 
 void plain_rope(const plain_call *call);

@@ -75,6 +75,12 @@ static void mean_row(const plain_call *call, const float *x, int64_t row)
     tensor_set(call->out, row, sum(x, call->p->k, 0.0f, 0, 64) / (float)call->p->k);
 }
 
+static void embedding_row(const plain_call *call, const float *x, int64_t row)
+{
+    const int64_t n = call->p->k;
+    for (int64_t i = 0; i < n; i++) tensor_set(call->out, row * n + i, call->p->wide[table_row_of(x[0]) * n + i]);
+}
+
 /* NaN is the largest; of zeros +0. */
 static void max_row(const plain_call *call, const float *x, int64_t row)
 {
@@ -185,6 +191,7 @@ void plain_sum(const plain_call *call) { each_row(call, sum_row); }
 void plain_mean(const plain_call *call) { each_row(call, mean_row); }
 void plain_max(const plain_call *call) { each_row(call, max_row); }
 void plain_argmax(const plain_call *call) { each_row(call, argmax_row); }
+void plain_embedding(const plain_call *call) { each_row(call, embedding_row); }
 
 static void elements(const plain_call *call, const float *x, int64_t row,
                      float (*element)(const plain_call *, float, float))

@@ -6,6 +6,7 @@
 #include <samebits/attention.h>
 #include <samebits/context.h>
 #include <samebits/elementwise.h>
+#include <samebits/embedding.h>
 #include <samebits/gather.h>
 #include <samebits/matmul.h>
 #include <samebits/mode.h>

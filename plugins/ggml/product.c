@@ -175,41 +175,72 @@ static samebits_status mul_mat_id(sbg_backend *backend, struct ggml_tensor *op)
     return status;
 }
 
-/* --- GET_ROWS: from packed weights, so that an embedding which is also the output matrix exists once --- */
+/* --- GET_ROWS: also from packed weights, so that an embedding which is also the output matrix exists once --- */
 
 enum { MIN_TABLE_ROWS = 256 }; /* small tables serve other ops too, which read them plain */
 
 static bool supports_get_rows(const struct ggml_tensor *op)
 {
     const struct ggml_tensor *table = op->src[0];
-    return table->buffer && sbg_is_our_type(table->buffer->buft) && sbg_packable(table) &&
-           table->ne[1] >= MIN_TABLE_ROWS && op->src[1]->type == GGML_TYPE_I32 && op->type == GGML_TYPE_F32;
+    const samebits_format format = sbg_format(table->type);
+    if (format == SAMEBITS_FORMAT_COUNT || op->src[1]->type != GGML_TYPE_I32 || op->type != GGML_TYPE_F32) return false;
+    if (table->buffer && sbg_is_our_type(table->buffer->buft))
+        return sbg_packable(table) && table->ne[1] >= MIN_TABLE_ROWS;
+    return table->ne[0] % samebits_format_block(format) == 0;
+}
+
+/* From a packed table, whose parts hold some rows each: one row after another. */
+static samebits_status get_packed_rows(sbg_backend *backend, const struct ggml_tensor *table, const sbg_packed *packed,
+                                       struct ggml_tensor *op)
+{
+    const struct ggml_tensor *index = op->src[1];
+    for (int64_t i = 0; i < index->ne[0]; i++) {
+        int32_t row;
+        memcpy(&row, (const char *)index->data + i * (int64_t)index->nb[0], sizeof row);
+        if (row < 0 || row >= table->ne[1]) {
+            sbg_error("%s: there is no row %d\n", table->name, row);
+            return SAMEBITS_ERR_PARAM;
+        }
+        int32_t in_part = (int32_t)(row % packed->rows);
+        int64_t columns = table->ne[0];
+        const DLTensor id = {.data = &in_part, .device = {kDLCPU, 0}, .dtype = {kDLInt, 32, 1}};
+        DLTensor out = {.data = (char *)op->data + i * (int64_t)op->nb[1],
+                        .device = {kDLCPU, 0},
+                        .ndim = 1,
+                        .dtype = {kDLFloat, 32, 1},
+                        .shape = &columns};
+        const samebits_status status =
+            samebits_embedding_prepared(backend->samebits, packed->part[row / packed->rows], &id, &out);
+        if (status) return status;
+    }
+    return SAMEBITS_OK;
+}
+
+/* The rows of each matrix of a table. */
+static samebits_status get_plain_rows(sbg_backend *backend, const struct ggml_tensor *table, struct ggml_tensor *op)
+{
+    const struct ggml_tensor *index = op->src[1];
+    samebits_status status = SAMEBITS_OK;
+    for (int64_t i = 0; i < index->ne[1] * index->ne[2] && !status; i++) {
+        const int64_t i2 = i % index->ne[1], i3 = i / index->ne[1];
+        sbg_view rows, id, out;
+        sbg_rows_of(table, (const char *)table->data + i2 * (int64_t)table->nb[2] + i3 * (int64_t)table->nb[3], &rows);
+        sbg_view_of(index, &id);
+        sbg_view_of(op, &out);
+        drop_dims(&id, 3);
+        drop_dims(&out, 2);
+        id.tensor.byte_offset = (uint64_t)i2 * index->nb[1] + (uint64_t)i3 * index->nb[2];
+        out.tensor.byte_offset = (uint64_t)i2 * op->nb[2] + (uint64_t)i3 * op->nb[3];
+        status = samebits_embedding(backend->samebits, &rows.tensor, sbg_format(table->type), &id.tensor, &out.tensor);
+    }
+    return status;
 }
 
 static samebits_status get_rows(sbg_backend *backend, struct ggml_tensor *op)
 {
-    const struct ggml_tensor *table = op->src[0], *index = op->src[1];
+    const struct ggml_tensor *table = op->src[0];
     const sbg_packed *packed = sbg_packed_of(table);
-    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
-    void *bytes = arena.alloc(arena.user, table->nb[1], 64);
-    samebits_status status = bytes ? SAMEBITS_OK : SAMEBITS_ERR_MEMORY;
-    for (int64_t i = 0; i < index->ne[0] && !status; i++) {
-        int32_t row;
-        memcpy(&row, (const char *)index->data + i * (int64_t)index->nb[0], sizeof row);
-        float *out = (float *)((char *)op->data + i * (int64_t)op->nb[1]);
-        if (row < 0 || row >= table->ne[1]) {
-            sbg_error("%s: there is no row %d\n", table->name, row);
-            status = SAMEBITS_ERR_PARAM;
-        } else if (packed) {
-            status = samebits_weights_restore_rows(packed->part[row / packed->rows], row % packed->rows, 1, bytes,
-                                                   table->nb[1]);
-            if (!status) sbg_widen_row(table->type, bytes, out, table->ne[0]);
-        } else {
-            sbg_widen_row(table->type, (const char *)table->data + row * (int64_t)table->nb[1], out, table->ne[0]);
-        }
-    }
-    if (bytes) arena.free(arena.user, bytes, table->nb[1]);
-    return status;
+    return packed ? get_packed_rows(backend, table, packed, op) : get_plain_rows(backend, table, op);
 }
 
 const sbg_op sbg_mul_mat = {GGML_OP_MUL_MAT, supports_mul_mat, mul_mat};

@@ -85,6 +85,10 @@ void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                      int64_t row_stride_bytes);
 
+/* The values of a row: of the weights as they lie, and of one column of a panel. */
+void sb_row_values(const sb_rows *rows, int64_t row, float *out);
+void sb_panel_values(samebits_format format, sb_group group, const void *panel, int64_t k, int column, float *out);
+
 /* One file a family of formats; called by the two functions above. */
 void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,

@@ -185,7 +185,7 @@ static int d_size(samebits_format format) { return sb_quant_has_e8m0(format) ? 1
 /* Q4_1 and Q5_1 add their m, the others subtract their minimum. */
 static int adds_min(samebits_format format) { return sb_quant_has_min(format) && !sb_quant_is_k(format); }
 
-static void read_block(samebits_format format, const uint8_t *p, sb_quant_block *b)
+void sb_quant_read(samebits_format format, const uint8_t *p, sb_quant_block *b)
 {
     b->d = b->dmin = 0;
     memcpy(&b->d, p + d_offset(format), (size_t)d_size(format));
@@ -365,7 +365,7 @@ void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out)
         const uint8_t *row = (const uint8_t *)rows->data + col * rows->row_stride;
         for (int64_t i = 0; i < rows->k / f->block; i++) {
             if (col < rows->n)
-                read_block(rows->format, row + i * f->block_bytes, &block);
+                sb_quant_read(rows->format, row + i * f->block_bytes, &block);
             else
                 memset(&block, 0, sizeof block);
             put_block(rows->format, &block, rows->k, i, c, out);

@@ -153,6 +153,8 @@ SB_INLINE const uint8_t *sb_quant_scales(samebits_format f, const uint8_t *panel
     return panel + k / SB_STEP * sb_quant_step_bytes(f);
 }
 
+/* A block of GGUF as its owner stores it. */
+void sb_quant_read(samebits_format format, const uint8_t *bytes, sb_quant_block *block);
 /* Block `index` of one column of a panel; for an affine format, 32 weights. */
 void sb_quant_get(samebits_format format, sb_group group, const uint8_t *panel, int64_t k, int64_t index, int column,
                   sb_quant_block *block);

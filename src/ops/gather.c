@@ -158,7 +158,7 @@ samebits_status samebits_gather_linear(samebits_context *context, const DLTensor
     first.ndim = 2;
     first.shape = all.shape + 1;
     first.strides = all.stride + 1;
-    if ((status = sb_rows_of(&first, format, &e.rows, &p.w))) return status;
+    if ((status = sb_rows_of(&first, "w", format, &e.rows, &p.w))) return status;
     e.count = all.shape[0];
     e.expert_bytes = all.stride[0] * sb_dtype_size(all.dtype);
     if ((status = describe(&p, &e, e.rows.n, e.rows.k, x, index, epilogue, out)) ||

@@ -205,6 +205,6 @@ samebits_status samebits_matmul_quantized(samebits_context *context, const DLTen
     if (sb_format_info(format) && sb_format_is_float(format))
         return sb_fail(SAMEBITS_ERR_FORMAT, "format %s is not quantised: call samebits_linear",
                        samebits_format_name(format));
-    if ((status = sb_rows_of(w, format, &p.rows, &p.w))) return status;
+    if ((status = sb_rows_of(w, "w", format, &p.rows, &p.w))) return status;
     return weights_product(context, &p, p.rows.n, p.rows.k, x, epilogue, out);
 }

@@ -71,7 +71,7 @@ samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t
     return status ? status : sb_weights_bytes(format, (sb_group){0}, n, k, bytes);
 }
 
-samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *rows, sb_view *view)
+samebits_status sb_rows_of(const DLTensor *w, const char *name, samebits_format format, sb_rows *rows, sb_view *view)
 {
     static const sb_dtype dtype_of[] = {SB_F32, SB_F16, SB_BF16};
     if (!sb_format_info(format))
@@ -79,7 +79,7 @@ samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *r
     samebits_status status = refuse_mlx(format, "samebits_weights_prepare");
     if (status) return status;
     const int is_float = sb_format_is_float(format);
-    status = sb_view_of(w, "w", is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
+    status = sb_view_of(w, name, is_float ? 1u << dtype_of[format] : SB_SET_U8, 2, 2, view);
     if (status) return status;
     *rows = (sb_rows){.format = format,
                       .data = view->data,
@@ -90,10 +90,10 @@ samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *r
     if (is_float) return SAMEBITS_OK;
     const sb_format *f = sb_format_info(format);
     if (view->shape[1] % f->block_bytes)
-        return sb_fail(SAMEBITS_ERR_FORMAT, "a row of w has %lld bytes, want a multiple of %d, the block of format %s",
-                       (long long)view->shape[1], f->block_bytes, f->name);
+        return sb_fail(SAMEBITS_ERR_FORMAT, "a row of %s has %lld bytes, want a multiple of %d, the block of format %s",
+                       name, (long long)view->shape[1], f->block_bytes, f->name);
     if (view->shape[1] > 1 && view->stride[1] != 1)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "w has stride %lld between bytes of a row, want 1",
+        return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between bytes of a row, want 1", name,
                        (long long)view->stride[1]);
     rows->k = view->shape[1] / f->block_bytes * f->block;
     rows->col_stride = 1;
@@ -150,7 +150,7 @@ samebits_status samebits_weights_prepare(samebits_context *context, const DLTens
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
     sb_rows rows;
     sb_view view;
-    const samebits_status status = sb_rows_of(w, format, &rows, &view);
+    const samebits_status status = sb_rows_of(w, "w", format, &rows, &view);
     return status ? status : sb_weights_make(context, &rows, storage, weights);
 }
 

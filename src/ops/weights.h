@@ -6,8 +6,8 @@
 #include "formats/formats.h"
 #include "ops/tensor.h"
 
-/* Checks a tensor of weights and describes its rows. Errors: as samebits_weights_prepare. */
-samebits_status sb_rows_of(const DLTensor *w, samebits_format format, sb_rows *rows, sb_view *view);
+/* Checks a tensor of weights, `name` in messages, and describes its rows. Errors: as samebits_weights_prepare. */
+samebits_status sb_rows_of(const DLTensor *w, const char *name, samebits_format format, sb_rows *rows, sb_view *view);
 
 /* Bytes of the panels of n rows. Errors: FORMAT, PARAM, OVERFLOW. */
 samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t n, int64_t k, size_t *bytes);

@@ -201,6 +201,11 @@ static void check_form(int bits, int group, test_dtype dtype, int any_bits, test
     assert_ok(samebits_linear_prepared(api_context, &x->dl, weights, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
     assert_memory_equal(have->memory, want->memory, want->size);
     assert_ok(samebits_linear_prepared(api_context, &x->dl, weights, SAMEBITS_ORDER_INT8_1, NULL, &have->dl));
+    test_tensor *id = TENSOR(TEST_I32, N), *rows_back = TENSOR(TEST_F32, N, K);
+    for (int32_t i = 0; i < N; i++) memcpy(test_at(id, i), &i, sizeof i);
+    assert_ok(samebits_embedding_prepared(api_context, weights, &id->dl, &rows_back->dl));
+    for (int64_t i = 0; i < N * K; i++)
+        if (!isnan(test_get(values, i))) assert_memory_equal(test_at(rows_back, i), test_at(values, i), 4);
     assert_ok(samebits_weights_affine(weights, &a));
     assert_int_equal(a.bits, bits);
     assert_int_equal(a.group, group);

@@ -48,7 +48,7 @@ static float weight(samebits_format format, const uint8_t *p, int i)
     case SAMEBITS_FORMAT_Q5_1:
         return widen(p) * (float)(nibble(p[8 + i % 16], i / 16) + 16 * (p[4 + i / 8] >> i % 8 & 1)) + widen(p + 2);
     case SAMEBITS_FORMAT_IQ4_NL: return widen(p) * iq4_nl[nibble(p[2 + i % 16], i / 16)];
-    case SAMEBITS_FORMAT_MXFP4: return ldexpf(1.0f, p[0] - 127) * e2m1[nibble(p[1 + i % 16], i / 16)];
+    case SAMEBITS_FORMAT_MXFP4: return ldexpf(1.0f, p[0] - 128) * (2 * e2m1[nibble(p[1 + i % 16], i / 16)]);
     case SAMEBITS_FORMAT_Q2_K: {
         const float q = (float)(p[16 + i / 128 * 32 + i % 32] >> i % 128 / 32 * 2 & 3);
         return widen(p + 80) * (float)(p[i / 16] & 15) * q - widen(p + 82) * (float)(p[i / 16] >> 4);
@@ -95,6 +95,25 @@ static void random_weights(test_tensor *w, samebits_format format, int64_t block
     }
 }
 
+/* Lookups give the same values: rows in any sequence, twice and not at all. */
+static void check_embedding(test_tensor *w, samebits_format format, samebits_weights *weights, test_tensor *values,
+                            int64_t k)
+{
+    static const int32_t rows[] = {18, 0, 7, 7, 16};
+    test_tensor *id = TENSOR(TEST_I32, 5), *plain = TENSOR(TEST_F32, 5, k), *prepared = TENSOR(TEST_F32, 5, k);
+    memcpy(id->memory, rows, sizeof rows);
+    assert_ok(samebits_embedding(api_context, &w->dl, format, &id->dl, &plain->dl));
+    assert_ok(samebits_embedding_prepared(api_context, weights, &id->dl, &prepared->dl));
+    assert_memory_equal(plain->memory, prepared->memory, plain->size);
+    for (int64_t i = 0; i < 5 * k; i++) {
+        const uint32_t nan = 0x7FC00000u;
+        const void *want = test_at(values, rows[i / k] * k + i % k);
+        float value;
+        memcpy(&value, want, sizeof value);
+        assert_memory_equal(test_at(plain, i), isnan(value) ? (const void *)&nan : want, 4);
+    }
+}
+
 static void check_format(samebits_format format, int64_t k, int finite, test_rng *rng)
 {
     const int64_t size = samebits_format_block(format);
@@ -117,6 +136,7 @@ static void check_format(samebits_format format, int64_t k, int finite, test_rng
     assert_memory_equal(have->memory, want->memory, want->size);
     samebits_weights *weights;
     assert_ok(samebits_weights_prepare(api_context, &w->dl, format, NULL, &weights));
+    check_embedding(w, format, weights, values, k);
     memset(have->memory, 0, have->size);
     assert_ok(samebits_linear_prepared(api_context, &x->dl, weights, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
     assert_memory_equal(have->memory, want->memory, want->size);

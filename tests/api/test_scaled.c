@@ -149,6 +149,11 @@ static void check_values(samebits_format f, test_tensor *w, test_tensor *scales,
     assert_ok(samebits_weights_prepare_scaled(api_context, &w->dl, &scales->dl, f, NULL, &weights));
     assert_ok(samebits_linear_prepared(api_context, &x->dl, weights, SAMEBITS_ORDER_PORTABLE_1, NULL, &have->dl));
     assert_memory_equal(have->memory, want->memory, want->size);
+    test_tensor *id = TENSOR(TEST_I32, n), *rows_back = TENSOR(TEST_F32, n, k);
+    for (int32_t i = 0; i < n; i++) memcpy(test_at(id, i), &i, sizeof i);
+    assert_ok(samebits_embedding_prepared(api_context, weights, &id->dl, &rows_back->dl));
+    for (int64_t i = 0; i < n * k; i++)
+        if (!isnan(test_get(values, i))) assert_memory_equal(test_at(rows_back, i), test_at(values, i), 4);
     assert_int_equal(samebits_weights_rows(weights), n);
     assert_int_equal(samebits_weights_depth(weights), k);
     assert_int_equal(samebits_weights_format(weights), f);

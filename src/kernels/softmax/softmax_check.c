@@ -152,12 +152,13 @@ static double error_of(int64_t n, int log, check_rng *rng)
     return worst;
 }
 
-static void check_accuracy(check_rng *rng)
+static void check_accuracy(void)
 {
+    check_rng rng = {3}; /* the same inputs whatever cases were drawn before */
     static const int64_t widths[] = {1, 2, 100, 1000, 32768, 262144};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
         for (int log = 0; log < 2; log++) {
-            const double error = error_of(widths[w], log, rng);
+            const double error = error_of(widths[w], log, &rng);
             char what[80];
             snprintf(what, sizeof what, "softmax n %lld log %d: error %.2f", (long long)widths[w], log, error);
             check_true(what, error < (log ? 3.0 : 6.0));
@@ -181,5 +182,5 @@ void check_softmax(void)
                 check_padding(&rows[i], widths[w], widths[w] + 1 + check_below(&rng, 500), log, &rng);
         }
     }
-    check_accuracy(&rng);
+    check_accuracy();
 }
