@@ -287,7 +287,8 @@ static void measure_attention(const attention_form *form, ggml_library *ggml, ac
 
 static int has_exact(const op *o)
 {
-    static const char *const none[] = {"l2_norm", "group_norm", "add_rms_norm", "max", "argmax", "mean", "embedding"};
+    static const char *const none[] = {"l2_norm", "group_norm", "add_rms_norm", "max",   "argmax",
+                                       "mean",    "embedding",  "top_k",        "sample"};
     for (size_t i = 0; i < CLI_COUNT(none); i++)
         if (!strcmp(o->name, none[i])) return 0;
     return !(o->flags & OP_YARN);

@@ -152,6 +152,11 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         "argmax", form, T_##type, T_F32, T_I32, PORTABLE, SAMEBITS_FORMAT_F32, OP_ONE, SAMEBITS_ACTIVATION_NONE,       \
             run_argmax, plain_argmax                                                                                   \
     }
+#define SAMPLE(form, type, flags)                                                                                      \
+    {                                                                                                                  \
+        "sample", form, T_##type, T_F32, T_I32, PORTABLE, SAMEBITS_FORMAT_F32, OP_ONE | (flags),                       \
+            SAMEBITS_ACTIVATION_NONE, run_sample, plain_sample                                                         \
+    }
 #define TABLE(form, type, w, out, flags)                                                                               \
     {                                                                                                                  \
         "embedding", form, T_F32, w, T_##out, PORTABLE, SAMEBITS_FORMAT_##type, OP_TABLE | (flags),                    \
@@ -225,6 +230,12 @@ const op ops[] = {
     ROWS_ALL("sum", OP_ONE, run_sum, plain_sum),
     ROWS_ALL("mean", OP_ONE, run_mean, plain_mean),
     ROWS_ALL("max", OP_ONE, run_max, plain_max),
+    ROWS("top_k", "f32", F32, 0, run_top_k, plain_top_k),
+    ROWS("top_k", "bf16", BF16, 0, run_top_k, plain_top_k),
+    SAMPLE("f32", F32, 0),
+    SAMPLE("bf16", BF16, 0),
+    SAMPLE("f32+filters", F32, OP_FILTERS),
+    SAMPLE("f16+filters", F16, OP_FILTERS),
     TABLE("bf16-f32", BF16, T_BF16, F32, 0),
     TABLE("f32-f16", F32, T_F32, F16, OP_PREPARED),
     TABLE("q4_0", Q4_0, T_U8, F32, 0),

@@ -27,7 +27,8 @@ typedef enum op_flags {
     OP_PAIRS = 16,   /* rope: interleaved */
     OP_YARN = 32,    /* rope: YaRN */
     OP_ONE = 64,     /* out has one column */
-    OP_TABLE = 128   /* w is a table of TABLE_ROWS rows of K */
+    OP_TABLE = 128,  /* w is a table of TABLE_ROWS rows of K */
+    OP_FILTERS = 256 /* sample: with temperature, top_k, top_p and min_p */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

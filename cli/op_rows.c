@@ -118,6 +118,42 @@ samebits_status run_embedding(const problem *p, samebits_context *context, const
     return status;
 }
 
+void sampling_of(const problem *p, samebits_sampling_params *params, uint32_t noise[4])
+{
+    samebits_sampling_params_default(params);
+    for (int i = 0; i < 4; i++) noise[i] = (uint32_t)(p->k + 1) * (0x9E3779B9u + 2u * (uint32_t)i);
+    if (!(p->op->flags & OP_FILTERS)) return;
+    params->temperature = 3.0f;
+    params->top_k = CLI_MIN(20, p->k);
+    params->top_p = 0.95f;
+    params->min_p = 0.001f;
+}
+
+samebits_status run_sample(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    samebits_sampling_params params;
+    uint32_t words[4];
+    int64_t shape[TENSOR_DIMS] = {0}, strides[TENSOR_DIMS] = {0};
+    sampling_of(p, &params, words);
+    for (int i = 0; i + 1 < x->ndim; i++) shape[i] = x->shape[i];
+    shape[x->ndim - 1] = 4;
+    strides[x->ndim - 1] = 1;
+    const DLTensor noise = {.data = words,
+                            .device = {kDLCPU, 0},
+                            .ndim = x->ndim,
+                            .dtype = {kDLUInt, 32, 1},
+                            .shape = shape,
+                            .strides = strides};
+    return samebits_sample(context, x, &params, &noise, out);
+}
+
+/* All of a row, sorted. */
+samebits_status run_top_k(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    (void)p;
+    return samebits_top_k(context, x, out, NULL);
+}
+
 samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     (void)p;

@@ -17,6 +17,8 @@ samebits_status run_sum(const problem *p, samebits_context *context, const DLTen
 samebits_status run_mean(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_max(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_embedding(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
+samebits_status run_sample(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
+samebits_status run_top_k(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_argmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 
 /* Groups of group_norm, and the token of the likelihoods. */
@@ -24,6 +26,8 @@ static inline int64_t group_count(const problem *p) { return p->k % 2 ? 1 : 2; }
 /* The row of an embedding's table that a row of x stands for, by the bits of its first element. */
 enum { TABLE_ROWS = 37 };
 int64_t table_row_of(float first);
+/* What a problem draws with: filters, and the same noise for all rows. */
+void sampling_of(const problem *p, samebits_sampling_params *params, uint32_t noise[4]);
 static inline int64_t token_of(const problem *p) { return p->k / 2; }
 
 #endif

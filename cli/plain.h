@@ -54,6 +54,8 @@ void plain_sum(const plain_call *call);
 void plain_mean(const plain_call *call);
 void plain_max(const plain_call *call);
 void plain_argmax(const plain_call *call);
+void plain_top_k(const plain_call *call);
+void plain_sample(const plain_call *call);
 void plain_embedding(const plain_call *call);
 #define NORM_EPS 1e-5f
 
@@ -72,6 +74,9 @@ void plain_div(const plain_call *call);
 void plain_scale(const plain_call *call);
 #define SCALE_FACTOR 1.7f
 #define SCALE_BIAS   -0.3f
+
+/* One row after another, as f32, in the order's floating-point environment. */
+void plain_each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t));
 
 /* From the sum to the value that is rounded to the output's dtype. */
 float plain_epilogue(const problem *p, int64_t col, float t);

@@ -152,7 +152,7 @@ static void softmax_row(const plain_call *call, const float *x, int64_t row, int
     free(e);
 }
 
-static void each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t))
+void plain_each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t))
 {
     fenv_t host;
     fegetenv(&host);
@@ -178,20 +178,20 @@ static void layer_norm_row(const plain_call *call, const float *x, int64_t row)
 static void softmax_plain_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 0); }
 static void log_softmax_row(const plain_call *call, const float *x, int64_t row) { softmax_row(call, x, row, 1); }
 
-void plain_softmax(const plain_call *call) { each_row(call, softmax_plain_row); }
-void plain_log_softmax(const plain_call *call) { each_row(call, log_softmax_row); }
-void plain_rms_norm(const plain_call *call) { each_row(call, rms_norm_row); }
-void plain_layer_norm(const plain_call *call) { each_row(call, layer_norm_row); }
-void plain_l2_norm(const plain_call *call) { each_row(call, l2_norm_row); }
-void plain_group_norm(const plain_call *call) { each_row(call, group_norm_row); }
-void plain_add_rms_norm(const plain_call *call) { each_row(call, add_rms_norm_row); }
-void plain_logsumexp(const plain_call *call) { each_row(call, logsumexp_row); }
-void plain_log_likelihood(const plain_call *call) { each_row(call, log_likelihood_row); }
-void plain_sum(const plain_call *call) { each_row(call, sum_row); }
-void plain_mean(const plain_call *call) { each_row(call, mean_row); }
-void plain_max(const plain_call *call) { each_row(call, max_row); }
-void plain_argmax(const plain_call *call) { each_row(call, argmax_row); }
-void plain_embedding(const plain_call *call) { each_row(call, embedding_row); }
+void plain_softmax(const plain_call *call) { plain_each_row(call, softmax_plain_row); }
+void plain_log_softmax(const plain_call *call) { plain_each_row(call, log_softmax_row); }
+void plain_rms_norm(const plain_call *call) { plain_each_row(call, rms_norm_row); }
+void plain_layer_norm(const plain_call *call) { plain_each_row(call, layer_norm_row); }
+void plain_l2_norm(const plain_call *call) { plain_each_row(call, l2_norm_row); }
+void plain_group_norm(const plain_call *call) { plain_each_row(call, group_norm_row); }
+void plain_add_rms_norm(const plain_call *call) { plain_each_row(call, add_rms_norm_row); }
+void plain_logsumexp(const plain_call *call) { plain_each_row(call, logsumexp_row); }
+void plain_log_likelihood(const plain_call *call) { plain_each_row(call, log_likelihood_row); }
+void plain_sum(const plain_call *call) { plain_each_row(call, sum_row); }
+void plain_mean(const plain_call *call) { plain_each_row(call, mean_row); }
+void plain_max(const plain_call *call) { plain_each_row(call, max_row); }
+void plain_argmax(const plain_call *call) { plain_each_row(call, argmax_row); }
+void plain_embedding(const plain_call *call) { plain_each_row(call, embedding_row); }
 
 static void elements(const plain_call *call, const float *x, int64_t row,
                      float (*element)(const plain_call *, float, float))
@@ -214,7 +214,7 @@ static void elements(const plain_call *call, const float *x, int64_t row,
     {                                                                                                                  \
         elements(call, x, row, name##_element);                                                                        \
     }                                                                                                                  \
-    void plain_##name(const plain_call *call) { each_row(call, name##_row); }
+    void plain_##name(const plain_call *call) { plain_each_row(call, name##_row); }
 
 ELEMENTS(activate, call->fault == FAULT_LIBM ? x / (1.0f + expf(-x)) : plain_activation(call->p->op->activation, x))
 ELEMENTS(gated, plain_activation(call->p->op->activation, x) * w)

@@ -13,6 +13,7 @@
 #include <samebits/norm.h>
 #include <samebits/reduce.h>
 #include <samebits/rope.h>
+#include <samebits/sampling.h>
 #include <samebits/softmax.h>
 #include <samebits/status.h>
 #include <samebits/version.h>

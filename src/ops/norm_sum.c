@@ -86,7 +86,7 @@ static samebits_status check_tensors(norm_sum *p, const DLTensor *x, const DLTen
     if (p->out.dtype != SB_F32 && p->out.dtype != p->sum.dtype)
         return sb_fail(SAMEBITS_ERR_DTYPE, "out is %s, want f32 or sum's %s", sb_dtype_name(p->out.dtype),
                        sb_dtype_name(p->sum.dtype));
-    if ((status = sb_check_output(&p->sum)) || (status = sb_check_output(&p->out)) ||
+    if ((status = sb_check_output_named(&p->sum, "sum")) || (status = sb_check_output(&p->out)) ||
         (status = sb_check_overlap(&p->sum, &p->x, "x", 1)) ||
         (status = sb_check_overlap(&p->sum, &p->residual, "residual", 1)) ||
         (status = sb_check_overlap(&p->out, &p->x, "x", 0)) ||

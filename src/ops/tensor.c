@@ -128,7 +128,7 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
     return SAMEBITS_OK;
 }
 
-samebits_status sb_check_output(const sb_view *out)
+samebits_status sb_check_output_named(const sb_view *out, const char *name)
 {
     if (out->count < 2) return SAMEBITS_OK;
     /* Sorted by stride, each dimension must step over all that the smaller ones reach. */
@@ -144,7 +144,7 @@ samebits_status sb_check_output(const sb_view *out)
         if (out->shape[d] < 2) continue;
         if (out->stride[d] <= reach)
             return sb_fail(SAMEBITS_ERR_OVERLAP,
-                           "out overlaps itself: stride %lld in dimension %d reaches the same memory twice",
+                           "%s overlaps itself: stride %lld in dimension %d reaches the same memory twice", name,
                            (long long)out->stride[d], d);
         reach += (out->shape[d] - 1) * out->stride[d];
     }

@@ -42,7 +42,8 @@ const char *sb_dtype_name(sb_dtype dtype);
 const char *sb_shape_text(const sb_view *view, char text[static 128]);
 
 /* Errors: OVERLAP if two different elements of out may share memory. */
-samebits_status sb_check_output(const sb_view *out);
+samebits_status sb_check_output_named(const sb_view *out, const char *name);
+SB_INLINE samebits_status sb_check_output(const sb_view *out) { return sb_check_output_named(out, "out"); }
 /* Errors: OVERLAP if out shares memory with the input called `name`. With same_ok, an input that is out
  * itself (same memory, shape, strides and dtype) is allowed. */
 samebits_status sb_check_overlap(const sb_view *out, const sb_view *in, const char *name, int same_ok);

@@ -51,6 +51,7 @@ int api_reduce_tests(void);
 int api_elementwise_tests(void);
 int api_rope_tests(void);
 int api_gather_tests(void);
+int api_sampling_tests(void);
 int api_embedding_tests(void);
 int api_attention_tests(void);
 int api_weights_tests(void);

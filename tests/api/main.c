@@ -26,7 +26,8 @@ static const struct {
     {"reduce", api_reduce_tests},       {"attention", api_attention_tests},     {"weights", api_weights_tests},
     {"quantized", api_quantized_tests}, {"dequantised", api_dequantised_tests}, {"affine", api_affine_tests},
     {"scaled", api_scaled_tests},       {"elementwise", api_elementwise_tests}, {"rope", api_rope_tests},
-    {"gather", api_gather_tests},       {"embedding", api_embedding_tests},     {"mode", api_mode_tests},
+    {"gather", api_gather_tests},       {"sampling", api_sampling_tests},       {"embedding", api_embedding_tests},
+    {"mode", api_mode_tests},
 };
 
 int main(int argc, char **argv)

@@ -1,0 +1,251 @@
+/* top_k and sample (samebits/sampling.h): check, then choose row by row. Probabilities are integers, so that their sums
+ * have no order (spec/ops/sampling.md). */
+#include <samebits/sampling.h>
+
+#include "device/cpu/parallel.h"
+#include "formats/elements.h"
+#include "kernels/softmax/softmax.h"
+#include "ops/rows.h"
+#include "ops/select.h"
+#include "order/philox.h"
+#include "order/softmax.h"
+
+typedef struct {
+    sb_view x, noise, token; /* sample's */
+    sb_view value, index;    /* top_k's; data NULL: not wanted */
+    samebits_sampling_params params;
+    const sb_softmax_row *row;
+    int64_t n, k, rows, block; /* rows in all, rows a task */
+    char *buffers;             /* ranks, a row of x and one of scratch for each worker */
+    int64_t rank_size, row_size;
+} selection;
+
+static void top_k_row(const selection *p, int64_t row, const void *x, uint64_t *ranks)
+{
+    const samebits_format format = sb_format_of(p->x.dtype);
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->n; i++) sb_offer(ranks, &count, p->k, sb_rank(sb_element(format, x, i), i));
+    sb_sort_best(ranks, count);
+    const int last = p->x.ndim - 1;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at = sb_rank_index(ranks[i]);
+        if (p->value.data)
+            sb_store(&p->value, sb_row_offset(&p->value, 1, row) + i * p->value.stride[last],
+                     sb_element(format, x, at));
+        if (p->index.data)
+            ((int32_t *)p->index.data)[sb_row_offset(&p->index, 1, row) + i * p->index.stride[last]] = (int32_t)at;
+    }
+}
+
+/* The worst rank that top_k and top_p leave; e has exp(x - max) of each entry. */
+static uint64_t worst_rank(const selection *p, const void *x, const float *e, uint64_t *ranks)
+{
+    const samebits_format format = sb_format_of(p->x.dtype);
+    int64_t count = 0, total = 0, prefix = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        if (!sb_softmax_weight(e[i])) continue;
+        const uint64_t rank = sb_rank(sb_element(format, x, i), i);
+        if (p->params.top_k)
+            sb_offer(ranks, &count, p->params.top_k, rank);
+        else
+            ranks[count++] = rank;
+    }
+    if (p->params.top_p >= 1.0f) return ranks[0];
+    for (int64_t i = 0; i < count; i++) total += sb_softmax_weight(e[sb_rank_index(ranks[i])]);
+    const double enough = (double)p->params.top_p * (double)total;
+    sb_queue_best(ranks, count);
+    uint64_t worst;
+    do {
+        worst = sb_take_best(ranks, &count);
+        prefix += sb_softmax_weight(e[sb_rank_index(worst)]);
+    } while (count && (double)prefix < enough);
+    return worst;
+}
+
+/* The weight of an entry that may be drawn, else 0. */
+static int64_t weight_of(const selection *p, const void *x, const float *e, int64_t i, uint64_t worst)
+{
+    if (!(e[i] >= p->params.min_p)) return 0;
+    if (worst != UINT64_MAX && sb_rank(sb_element(sb_format_of(p->x.dtype), x, i), i) > worst) return 0;
+    return sb_softmax_weight(e[i]);
+}
+
+static uint64_t draw(const selection *p, int64_t row)
+{
+    uint32_t words[4], out[4];
+    const int64_t at = sb_row_offset(&p->noise, 1, row);
+    for (int i = 0; i < 4; i++)
+        words[i] = ((const uint32_t *)p->noise.data)[at + i * p->noise.stride[p->noise.ndim - 1]];
+    sb_philox(words, (const uint32_t[4]){words[2], words[3]}, out);
+    return out[0] | (uint64_t)out[1] << 32;
+}
+
+static int32_t greedy(const selection *p, const void *x)
+{
+    const samebits_format format = sb_format_of(p->x.dtype);
+    uint64_t best = UINT64_MAX;
+    for (int64_t i = 0; i < p->n; i++) {
+        const uint64_t rank = sb_rank(sb_element(format, x, i), i);
+        best = SB_MIN(best, rank);
+    }
+    const float largest = sb_element(format, x, sb_rank_index(best));
+    return largest > -INFINITY ? (int32_t)sb_rank_index(best) : -1;
+}
+
+static int32_t sample_row(const selection *p, int64_t row, const void *x, float *scratch, uint64_t *ranks)
+{
+    if (p->params.temperature == 0.0f) return greedy(p, x);
+    float parts[2];
+    const sb_softmax_args a = {.n = p->n,
+                               .x = x,
+                               .x_format = sb_format_of(p->x.dtype),
+                               .out_format = sb_format_of(p->x.dtype),
+                               .scale = 1.0f / p->params.temperature,
+                               .slope = 1.0f,
+                               .scratch = scratch,
+                               .parts = parts};
+    p->row->fn(&a);
+    if (!(parts[0] > -INFINITY && parts[0] < INFINITY)) return -1;
+    const uint64_t worst = p->params.top_k || p->params.top_p < 1.0f ? worst_rank(p, x, scratch, ranks) : UINT64_MAX;
+    int64_t total = 0;
+    for (int64_t i = 0; i < p->n; i++) total += weight_of(p, x, scratch, i, worst);
+    int64_t left = (int64_t)((unsigned __int128)draw(p, row) * (uint64_t)total >> 64);
+    int64_t i = 0;
+    for (; (left -= weight_of(p, x, scratch, i, worst)) >= 0; i++) {
+    }
+    return (int32_t)i;
+}
+
+static void selection_task(void *arg, int64_t index, int worker)
+{
+    const selection *p = arg;
+    char *buffer = p->buffers + worker * (p->rank_size + 2 * p->row_size);
+    char *row = buffer + p->rank_size;
+    for (int64_t r = index * p->block; r < SB_MIN((index + 1) * p->block, p->rows); r++) {
+        const void *x = sb_row_in(&p->x, r, row);
+        if (p->token.data)
+            ((int32_t *)p->token.data)[sb_row_offset(&p->token, 0, r)] =
+                sample_row(p, r, x, (float *)(row + p->row_size), (uint64_t *)buffer);
+        else
+            top_k_row(p, r, x, (uint64_t *)buffer);
+    }
+}
+
+/* `ranks` of them are needed. */
+static samebits_status run(const samebits_context *context, selection *p, int64_t ranks)
+{
+    p->block = sb_rows_a_task(p->n);
+    p->row = sb_softmax_select(context->cpu);
+    const int64_t tasks = sb_ceil_div(p->rows, p->block);
+    int64_t size;
+    p->rank_size = sb_round_up(ranks * (int64_t)sizeof(uint64_t), SB_ALIGN); /* n is below 2^31 */
+    p->row_size = sb_round_up(p->n * (int64_t)sizeof(float), SB_ALIGN);
+    if (__builtin_mul_overflow(p->rank_size + 2 * p->row_size, sb_workers(context, tasks), &size))
+        return sb_fail(SAMEBITS_ERR_OVERFLOW, "the selection's working memory overflows the address space");
+    p->buffers = sb_alloc(context, (size_t)size);
+    if (!p->buffers)
+        return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a selection needs %lld bytes", (long long)size);
+    sb_parallel(context, tasks, selection_task, p);
+    sb_free(context, p->buffers, (size_t)size);
+    return SAMEBITS_OK;
+}
+
+/* (..., k) of x's rows. */
+static samebits_status check_best(const DLTensor *tensor, const char *name, unsigned dtypes, selection *p,
+                                  sb_view *view)
+{
+    if (!tensor) return SAMEBITS_OK;
+    samebits_status status = sb_view_of(tensor, name, dtypes, 1, SB_MAX_DIMS, view);
+    if (status) return status;
+    const int last = p->x.ndim - 1;
+    int fits = view->ndim == p->x.ndim && view->shape[last] >= 1 && view->shape[last] <= p->n &&
+               (p->k == 0 || p->k == view->shape[last]);
+    for (int i = 0; fits && i < last; i++) fits = view->shape[i] == p->x.shape[i];
+    char have[128], want[128];
+    if (!fits)
+        return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s with one k from 1 to %lld for the last", name,
+                       sb_shape_text(view, have), sb_shape_text(&p->x, want), (long long)p->n);
+    p->k = view->shape[last];
+    if ((status = sb_check_output_named(view, name))) return status;
+    return sb_check_overlap(view, &p->x, "x", 0);
+}
+
+static samebits_status check_x(const samebits_context *context, const DLTensor *x, selection *p)
+{
+    if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
+    const samebits_status status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->x);
+    if (status) return status;
+    p->n = p->x.shape[p->x.ndim - 1];
+    if (p->n < 1 || p->n > INT32_MAX)
+        return sb_fail(SAMEBITS_ERR_SHAPE, "x has %lld columns, want 1 to 2^31 - 1", (long long)p->n);
+    p->rows = p->x.count / p->n;
+    return SAMEBITS_OK;
+}
+
+samebits_status samebits_top_k(samebits_context *context, const DLTensor *x, DLTensor *value, DLTensor *index)
+{
+    selection p = {0};
+    samebits_status status = check_x(context, x, &p);
+    if (status) return status;
+    if (!value && !index) return sb_fail(SAMEBITS_ERR_NULL, "value and index are NULL: want one of them");
+    if ((status = check_best(value, "value", SB_SET_FLOATS, &p, &p.value)) ||
+        (status = check_best(index, "index", SB_SET_I32, &p, &p.index)))
+        return status;
+    if (value && p.value.dtype != SB_F32 && p.value.dtype != p.x.dtype)
+        return sb_fail(SAMEBITS_ERR_DTYPE, "value is %s, want f32 or x's %s", sb_dtype_name(p.value.dtype),
+                       sb_dtype_name(p.x.dtype));
+    if (value && index && (status = sb_check_overlap(&p.index, &p.value, "value", 0))) return status;
+    return p.rows ? run(context, &p, p.k) : SAMEBITS_OK;
+}
+
+void samebits_sampling_params_default(samebits_sampling_params *params)
+{
+    if (params) *params = (samebits_sampling_params){.struct_size = sizeof *params, .temperature = 1.0f, .top_p = 1.0f};
+}
+
+static samebits_status check_params(const samebits_sampling_params *p, int64_t n)
+{
+    if (p->struct_size != sizeof *p)
+        return sb_fail(SAMEBITS_ERR_PARAM,
+                       "params.struct_size is %zu, want %zu: call samebits_sampling_params_default first",
+                       p->struct_size, sizeof *p);
+    if (p->temperature != 0.0f && !(p->temperature >= 0x1p-126f && p->temperature < INFINITY))
+        return sb_fail(SAMEBITS_ERR_PARAM, "temperature is %g, want 0 or a positive number", (double)p->temperature);
+    if (p->top_k < 0 || p->top_k > n)
+        return sb_fail(SAMEBITS_ERR_PARAM, "top_k is %lld, want 0 (all) to %lld", (long long)p->top_k, (long long)n);
+    if (!(p->top_p >= 0.0f && p->top_p <= 1.0f))
+        return sb_fail(SAMEBITS_ERR_PARAM, "top_p is %g, want 0 to 1", (double)p->top_p);
+    if (!(p->min_p >= 0.0f && p->min_p <= 1.0f))
+        return sb_fail(SAMEBITS_ERR_PARAM, "min_p is %g, want 0 to 1", (double)p->min_p);
+    return SAMEBITS_OK;
+}
+
+/* Four words a row. */
+static samebits_status check_noise(const DLTensor *tensor, selection *p)
+{
+    const samebits_status status = sb_view_of(tensor, "noise", SB_SET_U32, 1, SB_MAX_DIMS, &p->noise);
+    if (status) return status;
+    const int last = p->x.ndim - 1;
+    int fits = p->noise.ndim == p->x.ndim && p->noise.shape[last] == 4;
+    for (int i = 0; fits && i < last; i++) fits = p->noise.shape[i] == p->x.shape[i];
+    char have[128], want[128];
+    if (fits) return sb_check_overlap(&p->token, &p->noise, "noise", 0);
+    return sb_fail(SAMEBITS_ERR_SHAPE, "noise is %s, want x's %s with 4 for the last", sb_shape_text(&p->noise, have),
+                   sb_shape_text(&p->x, want));
+}
+
+samebits_status samebits_sample(samebits_context *context, const DLTensor *x, const samebits_sampling_params *params,
+                                const DLTensor *noise, DLTensor *token)
+{
+    selection p = {0};
+    samebits_sampling_params_default(&p.params);
+    if (params) p.params = *params;
+    samebits_status status;
+    if ((status = check_x(context, x, &p)) ||
+        (status = sb_check_one_a_row(token, "token", SB_SET_I32, &p.x, &p.token)) ||
+        (status = sb_check_output_named(&p.token, "token")) || (status = sb_check_overlap(&p.token, &p.x, "x", 0)) ||
+        (status = check_noise(noise, &p)) || (status = check_params(&p.params, p.n)))
+        return status;
+    const int ranked = p.params.top_k || p.params.top_p < 1.0f;
+    return p.rows ? run(context, &p, !ranked ? 0 : p.params.top_k ? p.params.top_k : p.n) : SAMEBITS_OK;
+}
