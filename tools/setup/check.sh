@@ -1,7 +1,7 @@
 # ./dev check and ./dev fmt.
 # shellcheck shell=bash
 
-c_sources() { git ls-files -z -- '*.c' '*.h' '*.inc'; }
+c_sources() { git ls-files -z -- '*.c' '*.h' '*.inc' '*.cpp'; }
 
 cmd_fmt() { c_sources | xargs -0 clang-format -i; }
 

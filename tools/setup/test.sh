@@ -189,6 +189,7 @@ test_plugin() {
 test_python() {
     step "build: Python wheel" build_wheel || return 0
     step "Python package" test_wheel || true
+    step "Python package, MLX" test_mlx || true
 }
 
 cmd_test() {
