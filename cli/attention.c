@@ -28,6 +28,7 @@ void attention_run(const attention_call *c, samebits_context *context)
     p.key_length = dl(c->length);
     p.sinks = dl(c->sinks);
     p.mask = dl(c->mask);
+    p.slopes = dl(c->slopes);
     cli_check(samebits_attention(context, &c->q->dl, &c->k->dl, &c->v->dl, &p, &c->out->dl), "samebits_attention");
 }
 
@@ -39,7 +40,8 @@ typedef struct line {
     int64_t batch, head, query;
     int64_t first, end; /* visible places of the list */
     float *q, *row;     /* D and max(D, Dv) numbers */
-    float *score;       /* by place */
+    float *score;       /* by place, */
+    char *hidden;       /* and whether the mask hides it */
     float max;
 } line;
 
@@ -56,6 +58,28 @@ static int64_t key_row(const line *l, const tensor *t, int64_t place)
     const int64_t key = c->index ? *(int32_t *)tensor_at(c->index, l->batch * c->index->shape[1] + place) : place;
     const int64_t group = c->q->shape[1] / t->shape[1], batch = t->shape[0] == 1 ? 0 : l->batch;
     return (batch * t->shape[1] + l->head / group) * t->shape[2] + key;
+}
+
+/* Where in the mask the key at a place stands for this query; sizes of 1 broadcast. */
+static int64_t mask_at(const line *l, int64_t place)
+{
+    const tensor *m = l->call->mask, *index = l->call->index;
+    const int64_t key = index ? *(int32_t *)tensor_at(index, l->batch * index->shape[1] + place) : place;
+    const int64_t at[4] = {l->batch, l->head, l->query, key};
+    int64_t element = 0;
+    for (int i = 0; i < 4; i++) element = element * m->shape[i] + (m->shape[i] == 1 ? 0 : at[i]);
+    return element;
+}
+
+/* Adds the mask to a score; returns whether it hides the key. */
+static int apply_mask(const line *l, int64_t place, float *score)
+{
+    const attention_call *c = l->call;
+    if (!c->mask) return 0;
+    if (c->mask->type == T_BOOL) return !*(uint8_t *)tensor_at(c->mask, mask_at(l, place));
+    const float mask = tensor_get(c->mask, mask_at(l, place));
+    *score += (c->slopes ? tensor_get(c->slopes, l->head) : 1.0f) * mask;
+    return mask == -INFINITY;
 }
 
 static float chain(const float *x, const float *w, int64_t k)
@@ -77,8 +101,9 @@ static void scores(line *l)
         tensor_row(c->k, key_row(l, c->k, j), l->row);
         float s = chain(l->q, l->row, c->q->shape[3]) * c->scale;
         if (c->softcap > 0.0f) s = c->softcap * plain_tanh(s / c->softcap);
+        l->hidden[j] = (char)apply_mask(l, j, &s);
         l->score[j] = s;
-        if (s > l->max) l->max = s;
+        if (s > l->max && !l->hidden[j]) l->max = s;
     }
 }
 
@@ -89,6 +114,7 @@ static int value_grid(const line *l)
     float largest = 0.0f;
     if (c->v->type == T_F16) return 24;
     for (int64_t j = l->first; j < l->end; j++) {
+        if (l->hidden[j]) continue;
         tensor_row(c->v, key_row(l, c->v, j), l->row);
         for (int64_t d = 0; d < c->v->shape[3]; d++) largest = fmaxf(largest, fabsf(l->row[d]));
     }
@@ -106,6 +132,7 @@ static void weigh(line *l, float *out)
     float *rounded = cli_alloc((size_t)(width * parts) * sizeof *rounded);
     int64_t total = c->sinks ? plain_exp_weight(tensor_get(c->sinks, l->head) - l->max) : 0;
     for (int64_t j = l->first; j < l->end; j++) {
+        if (l->hidden[j]) continue;
         const int64_t weight = plain_exp_weight(l->score[j] - l->max);
         total += weight;
         tensor_row(c->v, key_row(l, c->v, j), l->row);
@@ -171,6 +198,7 @@ void attention_plain(const attention_call *c, setting how, fault_id fault)
     l.q = cli_alloc((size_t)c->q->shape[3] * sizeof(float));
     l.row = cli_alloc((size_t)CLI_MAX(c->q->shape[3], c->v->shape[3]) * sizeof(float));
     l.score = cli_alloc((size_t)places * sizeof(float));
+    l.hidden = cli_alloc((size_t)places);
     fenv_t host;
     fegetenv(&host);
     if (fault != FAULT_FLUSH) fesetenv(FE_DFL_ENV);
@@ -179,6 +207,7 @@ void attention_plain(const attention_call *c, setting how, fault_id fault)
     free(l.q);
     free(l.row);
     free(l.score);
+    free(l.hidden);
 }
 
 uint64_t attention_fingerprint(const attention_form *form, samebits_context *context)

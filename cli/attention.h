@@ -12,10 +12,10 @@ typedef struct attention_form {
 extern const attention_form attention_forms[];
 extern const int attention_form_count;
 
-/* One call; tensors are the caller's. index, length, sinks and mask may be NULL. */
+/* One call; tensors are the caller's. index, length, sinks, mask and slopes may be NULL. */
 typedef struct attention_call {
     const tensor *q, *k, *v; /* (B, H, Lq, D), (B, Hkv, Lk, D), (B, Hkv, Lk, Dv) */
-    const tensor *index, *length, *sinks, *mask;
+    const tensor *index, *length, *sinks, *mask, *slopes;
     float scale, softcap;
     int causal;
     int64_t window;
@@ -24,7 +24,7 @@ typedef struct attention_call {
 
 /* Ends the program with the library's message if the call fails. */
 void attention_run(const attention_call *call, samebits_context *context);
-/* spec/ops/attention.md with 128-bit sums; takes no mask. */
+/* spec/ops/attention.md with 128-bit sums. */
 void attention_plain(const attention_call *call, setting how, fault_id fault);
 
 /* Hashes of all forms over fixed inputs. */

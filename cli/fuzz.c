@@ -4,6 +4,7 @@
 
 #include <fenv.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,6 +71,18 @@ static void fill_rows(tensor *t, rng *r)
         tensor_fill_row(t, row, rng_below(r, 3) ? (fill)rng_below(r, 2) : (fill)rng_below(r, FILL_COUNT), r);
 }
 
+/* The same numbers in another layout. */
+static void relay(tensor *t, rng *r)
+{
+    tensor moved;
+    tensor_make2(&moved, t->type, draw_layout(r), t->shape[0], t->shape[1]);
+    tensor_copy(&moved, t);
+    tensor_free(t);
+    *t = moved;
+    t->dl.shape = t->shape;
+    t->dl.strides = t->stride;
+}
+
 /* Other weights than problem_make's at times: special values, any bytes at all as blocks; and any layout. */
 static void redraw_weights(problem *p, rng *r)
 {
@@ -83,6 +96,10 @@ static void redraw_weights(problem *p, rng *r)
     if (special && !blocks) fill_rows(&w, r);
     for (int64_t i = 0; special && blocks && i < tensor_count(&w); i++)
         *(uint8_t *)tensor_at(&w, i) = (uint8_t)(rng_next(r) >> 56);
+    if (mlx) {
+        relay(&p->scales, r);
+        if (p->biases.memory) relay(&p->biases, r);
+    }
     if (special && p->scales.type == T_U8) {
         for (int64_t i = 0; i < tensor_count(&p->scales); i++)
             *(uint8_t *)tensor_at(&p->scales, i) = (uint8_t)(rng_next(r) >> 56);
@@ -197,9 +214,66 @@ static void fuzz_op(const verify *v, const op *o, rng *r, result *found)
     problem_free(&p);
 }
 
+enum { MOST_EXPERTS = 5 };
+
+/* Rows dealt to experts of weights of their own, sorted or not; some experts get none. */
+static void fuzz_gather(const verify *v, const op *o, rng *r, result *found)
+{
+    const int64_t budget = draw_budget(r), k = draw_size(r, budget), n = draw_size(r, CLI_MAX(budget / k, (int64_t)1));
+    const int64_t m = draw_size(r, 60), count = 1 + rng_below(r, MOST_EXPERTS), used = 1 + rng_below(r, count);
+    const int sorted = rng_below(r, 2) > 0;
+    problem p[MOST_EXPERTS];
+    const samebits_weights *experts[MOST_EXPERTS];
+    tensor x, index, all, want;
+    for (int64_t e = 0; e < count; e++) {
+        problem_make(&p[e], o, k, n, r);
+        if (rng_below(r, 2)) redraw_weights(&p[e], r);
+        experts[e] = p[e].prepared;
+    }
+    tensor_make2(&x, o->x, draw_layout(r), m, p[0].k);
+    tensor_make(&index, T_I32, LAYOUT_PLAIN, 1, &m);
+    tensor_make2(&all, o->out, LAYOUT_PLAIN, m, p[0].n);
+    tensor_make2(&want, o->out, LAYOUT_PLAIN, m, p[0].n);
+    fill_rows(&x, r);
+    for (int64_t i = 0; i < m; i++)
+        *(int32_t *)tensor_at(&index, i) = (int32_t)(sorted ? i * used / m : rng_below(r, used));
+    for (int64_t e = 0; e < used; e++) {
+        o->plain(&(plain_call){.p = &p[e], .x = &x, .out = &all});
+        for (int64_t i = 0; i < m; i++) {
+            tensor from, to;
+            if (*(int32_t *)tensor_at(&index, i) != e) continue;
+            tensor_slice(&from, &all, 0, i, 1);
+            tensor_slice(&to, &want, 0, i, 1);
+            tensor_copy(&to, &from);
+        }
+    }
+    for (int i = 0; i < v->level_count; i++) {
+        const manner manner = draw_manner(r, v->levels[i]);
+        samebits_context *context = cli_context(manner.how.cpu, manner.how.threads, manner.how.lent);
+        tensor out;
+        tensor_make2(&out, o->out, draw_layout(r), m, p[0].n);
+        enter(&manner);
+        const samebits_status status =
+            samebits_gather_prepared(context, &x.dl, experts, count, &index.dl, o->order, NULL, &out.dl);
+        const int kept = leave(&manner);
+        cli_check(status, "samebits_gather_prepared");
+        compare(found, CHECK_SPEC, &want, &out, "%s, M=%lld K=%lld N=%lld, %lld experts",
+                samebits_cpu_name(v->levels[i]), (long long)m, (long long)p[0].k, (long long)p[0].n, (long long)count);
+        expect(found, CHECK_LAYOUT, tensor_spilled(&out) == 0, "%s: wrote outside out",
+               samebits_cpu_name(v->levels[i]));
+        expect(found, CHECK_HOST, kept, "%s: the host's settings were lost", samebits_cpu_name(v->levels[i]));
+        tensor_free(&out);
+    }
+    for (int64_t e = 0; e < count; e++) problem_free(&p[e]);
+    tensor_free(&x);
+    tensor_free(&index);
+    tensor_free(&all);
+    tensor_free(&want);
+}
+
 /* Tensors of one attention call. */
 typedef struct attend {
-    tensor q, k, v, sinks, index, length, want;
+    tensor q, k, v, sinks, index, length, mask, slopes, want;
     attention_call call;
 } attend;
 
@@ -222,6 +296,30 @@ static void draw_lists(attend *a, rng *r)
     }
     if (!rng_below(r, 3)) a->call.index = &a->index;
     if (!rng_below(r, 3)) a->call.length = &a->length;
+}
+
+/* A mask of any dtype that hides some keys, with sizes of 1 that broadcast; and slopes for one that is added. */
+static void draw_mask(attend *a, rng *r)
+{
+    static const dtype types[] = {T_BOOL, T_F32, T_F16, T_BF16};
+    const dtype type = types[rng_below(r, CLI_COUNT(types))];
+    const int64_t full[4] = {a->q.shape[0], a->q.shape[1], a->q.shape[2], a->k.shape[2]};
+    int64_t shape[4];
+    for (int i = 0; i < 4; i++) shape[i] = rng_below(r, i < 2 ? 2 : 8) ? full[i] : 1;
+    tensor_make(&a->mask, type, draw_layout(r), 4, shape);
+    tensor_make(&a->slopes, T_F32, LAYOUT_PLAIN, 1, &full[1]);
+    if (type != T_BOOL) tensor_fill(&a->mask, FILL_UNIT, r);
+    tensor_fill(&a->slopes, FILL_UNIT, r);
+    const int64_t one_in = 1 + rng_below(r, 5);
+    for (int64_t i = 0; i < tensor_count(&a->mask); i++) {
+        const int hides = rng_below(r, one_in + 1) == 0;
+        if (type == T_BOOL)
+            *(uint8_t *)tensor_at(&a->mask, i) = !hides;
+        else if (hides)
+            tensor_set(&a->mask, i, -INFINITY);
+    }
+    a->call.mask = &a->mask;
+    if (type != T_BOOL && rng_below(r, 2)) a->call.slopes = &a->slopes;
 }
 
 static void draw_attend(attend *a, const attention_form *form, rng *r)
@@ -248,6 +346,7 @@ static void draw_attend(attend *a, const attention_form *form, rng *r)
     a->call.window = a->call.causal && !rng_below(r, 3) ? 1 + rng_below(r, keys) : 0;
     a->call.softcap = rng_below(r, 3) ? 0.0f : 30.0f;
     a->call.sinks = rng_below(r, 3) ? NULL : &a->sinks;
+    if (!rng_below(r, 3)) draw_mask(a, r);
 }
 
 static void fuzz_attention(const verify *v, const attention_form *form, rng *r, result *found)
@@ -278,6 +377,8 @@ static void fuzz_attention(const verify *v, const attention_form *form, rng *r, 
     tensor_free(&a.sinks);
     tensor_free(&a.index);
     tensor_free(&a.length);
+    tensor_free(&a.mask);
+    tensor_free(&a.slopes);
     tensor_free(&a.want);
 }
 
@@ -302,7 +403,9 @@ static void fuzz_line(const verify *v, int64_t cases, const op *o, const attenti
         if (!v->json && f->cases % 64 == 0)
             progress(done, op_count + attention_form_count, "fuzz: %s %s, case %lld of %lld", f->r.op, f->r.form,
                      (long long)f->cases, (long long)cases);
-        if (o)
+        if (o && !strcmp(o->name, "gather_prepared") && !v->who.plain)
+            fuzz_gather(v, o, &r, &f->r);
+        else if (o)
             fuzz_op(v, o, &r, &f->r);
         else
             fuzz_attention(v, form, &r, &f->r);

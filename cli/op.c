@@ -132,12 +132,14 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         QUANTIZED("linear_prepared", form, type, INT8, OP_PREPARED, run_prepared, plain_int8),                         \
         QUANTIZED("matmul_quantized", form, type, PORTABLE, 0, run_quantized, plain_product),                          \
         QUANTIZED("matmul_quantized", form, type, INT8, 0, run_quantized, plain_int8)
-#define MLX(form, type, order, plain)                                                                                  \
+#define MLX(name, form, type, order, run, plain)                                                                       \
     {                                                                                                                  \
-        "linear_prepared", form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,           \
-            SAMEBITS_ACTIVATION_NONE, run_prepared, plain                                                              \
+        name, form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,                        \
+            SAMEBITS_ACTIVATION_NONE, run, plain                                                                       \
     }
-#define MLX_BOTH(form, type) MLX(form, type, PORTABLE, plain_product), MLX(form, type, INT8, plain_int8)
+#define MLX_PORTABLE(form, type) MLX("linear_prepared", form, type, PORTABLE, run_prepared, plain_product)
+#define MLX_BOTH(form, type)                                                                                           \
+    MLX_PORTABLE(form, type), MLX("linear_prepared", form, type, INT8, run_prepared, plain_int8)
 #define ROWS(name, form, type, flags, run, plain)                                                                      \
     {                                                                                                                  \
         name, form, T_##type, T_F32, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, flags, SAMEBITS_ACTIVATION_NONE, run,    \
@@ -213,11 +215,14 @@ const op ops[] = {
     MLX_BOTH("affine_8:32:f32", AFFINE_8),
     MLX_BOTH("mlx_mxfp4", MLX_MXFP4),
     MLX_BOTH("mlx_nvfp4", MLX_NVFP4),
-    MLX("mlx_mxfp8", MLX_MXFP8, PORTABLE, plain_product),
+    MLX_PORTABLE("mlx_mxfp8", MLX_MXFP8),
     FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, PORTABLE, OP_PREPARED, run_gather, plain_product),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, INT8, OP_PREPARED, run_gather, plain_int8),
+    MLX("gather_prepared", "affine_4:64:bf16", AFFINE_4, PORTABLE, run_gather, plain_product),
+    MLX("gather_prepared", "affine_4:64:bf16", AFFINE_4, INT8, run_gather, plain_int8),
+    MLX("gather_prepared", "mlx_mxfp4", MLX_MXFP4, INT8, run_gather, plain_int8),
     ROWS_ALL("rms_norm", OP_COLUMNS, run_rms_norm, plain_rms_norm),
     ROWS_ALL("layer_norm", OP_COLUMNS, run_layer_norm, plain_layer_norm),
     ROWS_ALL("l2_norm", 0, run_l2_norm, plain_l2_norm),
