@@ -164,15 +164,28 @@ static PyObject *softmax(PyObject *self, PyObject *args, PyObject *kwargs)
     RUN(samebits_softmax(CONTEXT(context), xt, &p, ot));
 }
 
-static PyObject *log_softmax(PyObject *self, PyObject *args)
+typedef samebits_status row_fn(samebits_context *, const DLTensor *, DLTensor *);
+
+static PyObject *row(PyObject *args, const char *format, row_fn *fn)
 {
-    (void)self;
     PyObject *context, *x, *out;
-    if (!PyArg_ParseTuple(args, "O!OO:log_softmax", sbp_context_type, &context, &x, &out)) return NULL;
+    if (!PyArg_ParseTuple(args, format, sbp_context_type, &context, &x, &out)) return NULL;
     call c = {.count = 0};
     DLTensor *xt, *ot;
     if (!take(&c, x, "x", SBP_INPUT, &xt) || !take(&c, out, "out", SBP_OUTPUT, &ot)) return leave(&c, NULL);
-    RUN(samebits_log_softmax(CONTEXT(context), xt, ot));
+    RUN(fn(CONTEXT(context), xt, ot));
+}
+
+static PyObject *log_softmax(PyObject *self, PyObject *args)
+{
+    (void)self;
+    return row(args, "O!OO:log_softmax", samebits_log_softmax);
+}
+
+static PyObject *mean(PyObject *self, PyObject *args)
+{
+    (void)self;
+    return row(args, "O!OO:mean", samebits_mean);
 }
 
 static PyObject *rms_norm(PyObject *self, PyObject *args)
@@ -234,6 +247,7 @@ PyMethodDef sbp_methods[] = {
     KEYWORDS(attention),
     KEYWORDS(softmax),
     {"log_softmax", log_softmax, METH_VARARGS, NULL},
+    {"mean", mean, METH_VARARGS, NULL},
     {"rms_norm", rms_norm, METH_VARARGS, NULL},
     {"layer_norm", layer_norm, METH_VARARGS, NULL},
     {"formats", formats, METH_NOARGS, NULL},

@@ -264,3 +264,115 @@ def test_inference_mode_and_autocast():
         assert not moved(layer, x)
     with torch.autocast("cpu", torch.bfloat16), mode_of.mode(strict=True):
         assert not moved(layer, x)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 5, 7])
+@torch.no_grad()
+def test_elements_at_thread_borders(threads):
+    """Where PyTorch cuts a long tensor for its threads, the shares end in whole vectors."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with mode_of.mode(strict=True):
+            for size in (20000, 65792, 65900, 80000):
+                x = torch.randn(size)
+                for function in (F.gelu, F.silu, torch.sigmoid, F.softplus):
+                    one = torch.cat([function(part) for part in x.split(997)])
+                    assert bits(function(x)) == bits(one), (function.__name__, size)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@torch.no_grad()
+def test_elements_at_any_place(dtype):
+    """Each element alone, in a row and in a column: the operators that are left to stock as well."""
+    x = torch.rand(37, 61).to(dtype) * 4 + 0.01
+    table = torch.randn(50, 61).to(dtype)
+    cos, sin = torch.randn(2, 37, 61).to(dtype).unbind()
+    functions = {
+        "pow 2": lambda i: x[i].pow(2),
+        "pow 3": lambda i: x[i].pow(3),
+        "rsqrt": lambda i: torch.rsqrt(x[i]),
+        "exp": lambda i: x[i].exp(),
+        "log": lambda i: x[i].log(),
+        "tanh": lambda i: x[i].tanh(),
+        "cos": lambda i: x[i].cos(),
+        "erf": lambda i: x[i].erf(),
+        "sqrt": lambda i: x[i].sqrt(),
+        "reciprocal": lambda i: x[i].reciprocal(),
+        "rope": lambda i: x[i] * cos[i] + x[i].roll(3, -1) * sin[i],
+        "embedding": lambda i: F.embedding(torch.arange(37)[i], table),
+        "clamp": lambda i: x[i].clamp(0.5, 2),
+        "softmax": lambda i: x[i].softmax(-1),
+    }
+    with mode_of.mode(strict=True):
+        for name, function in functions.items():
+            whole = function(slice(None))
+            for part in (1, 2, 3, 7):
+                rows = [function(slice(i, i + part)) for i in range(0, 37, part)]
+                assert bits(torch.cat(rows)) == bits(whole), (name, part)
+
+
+@torch.no_grad()
+def test_calls_from_several_threads():
+    """Threads that share a module, each in a mode of its own."""
+    layer = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.GELU(), torch.nn.Linear(400, 50))
+    x = torch.randn(24, 300)
+    with mode_of.mode(strict=True):
+        want = layer(x)
+    have = [None] * 6
+
+    def work(i):
+        with torch.no_grad(), mode_of.mode(strict=True):
+            have[i] = bits(torch.cat([layer(part) for part in x.split(i + 1)]))
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(len(have))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert have == [bits(want)] * len(have)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@torch.no_grad()
+def test_compiled(backend):
+    """Backends that call PyTorch's operators have the mode's bits; inductor's kernels are out of its reach."""
+    layer = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.SiLU(), torch.nn.Linear(400, 50))
+    x = torch.randn(9, 300)
+    compiled = torch.compile(layer, backend=backend)
+    compiled(x)
+    with mode_of.mode(strict=True) as active:
+        assert bits(compiled(x)) == bits(layer(x)) and not moved(compiled, x)
+        assert active.invariant["addmm"]
+
+
+def test_other_devices():
+    """What stands in front of CUDA's kernels: strict refuses by name, else it is counted. A meta tensor stands in."""
+    from samebits.torch import _install
+
+    class Kernel:
+        def call_boxed(self, keys, *args, **kwargs):
+            return "stock"
+
+    refusal = _install._refusal("mm", Kernel())
+    a = torch.empty(3, 4, device="meta")
+    assert refusal(None, a, a) == "stock"
+    with mode_of.mode() as active:
+        assert refusal(None, a, a) == "stock" and active.stock == {"mm float32": 1}
+    with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match=r"mm of float32 on meta, shapes \(3, 4\)"):
+        refusal(None, a, a)
+
+
+@torch.no_grad()
+def test_means_along_other_dimensions():
+    x = torch.randn(5, 40, 33)
+    dims = (-1, 2, (-1,), (1, 2), None, 1)
+    exact = [(x.double().mean(dim).float(), x.double().mean(dim, keepdim=True).float()) for dim in dims]
+    with mode_of.mode(strict=True):
+        assert bits(F.pad(x, (0, 0, 0, 9)).sum(1)) == bits(x.sum(1))
+        assert bits(torch.cat([part.mean(1) for part in x.split(2)])) == bits(x.mean(1))
+        for dim, (mean, kept) in zip(dims, exact, strict=True):
+            assert torch.allclose(x.mean(dim), mean, atol=1e-6)
+            assert x.mean(dim, keepdim=True).shape == kept.shape

@@ -6,6 +6,7 @@ to them (linear, einsum, matmul, bilinear, nn.MultiheadAttention) needs nothing 
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,43 +30,50 @@ MOVING = (
 )
 
 
-def _call(active: Mode, name: str, stock: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The invariant result, or NotImplemented for stock's, once that is counted or refused."""
-    result = NotImplemented
+def _kernel(name: str) -> Function:
+    """What a mode runs: a function of it, stock's kernel, and the operator's arguments."""
     if name in functions:
-        result = functions[name](active, *args, **kwargs)
-    elif name in ELEMENTWISE:
-        result = elementwise(stock, args, kwargs)
+        function = functions[name]
+        return lambda active, stock, *args, **kwargs: function(active, *args, **kwargs)
+    if name in ELEMENTWISE:
+        return lambda active, stock, *args, **kwargs: elementwise(name, stock, args, kwargs)
+    return lambda active, stock, *args, **kwargs: NotImplemented
+
+
+def _refused(active: Mode, name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Counts a call that stock is to run, or raises, unless it is stock that is to say what is wrong with it."""
     if result is WRONG:
-        return NotImplemented
-    if result is not NotImplemented:
-        active.invariant[name] += 1
-        return result
+        return
     tensors = tensors_of(args, kwargs)
     # Sums of integers have no order.
     if any(t.is_floating_point() or t.is_complex() for t in tensors):
         active.refuse(name, tensors)
-    return NotImplemented
 
 
 def _wrap(name: str, kernel: Any) -> Function:
     """The operator itself: returns a new tensor."""
+    ours, plain, boxed = _kernel(name), functions.get(name), kernel.call_boxed
 
     def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
-        def stock(*a: Any, **k: Any) -> Any:
-            return kernel.call_boxed(keys, *a, **k)
-
         active = current()
         if active is None:
-            return stock(*args, **kwargs)
-        result = _call(active, name, stock, args, kwargs)
-        return stock(*args, **kwargs) if result is NotImplemented else result
+            return boxed(keys, *args, **kwargs)
+        if plain is not None:
+            result = plain(active, *args, **kwargs)
+        else:
+            result = ours(active, partial(boxed, keys), *args, **kwargs)
+        if result is NotImplemented or result is WRONG:
+            _refused(active, name, result, args, kwargs)
+            return boxed(keys, *args, **kwargs)
+        active.invariant[name] += 1
+        return result
 
     return run
 
 
 def _wrap_into(name: str, kernel: Any, plain: Any, in_place: bool) -> Function:
     """Its variants that write into a tensor: `out`, or the first argument."""
+    ours = _kernel(name)
 
     def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         active = current()
@@ -73,13 +81,13 @@ def _wrap_into(name: str, kernel: Any, plain: Any, in_place: bool) -> Function:
             return kernel.call_boxed(keys, *args, **kwargs)
         inputs = {key: value for key, value in kwargs.items() if key not in ("out", "grad_input")}
         out: Tensor = args[0] if in_place else kwargs["out" if "out" in kwargs else "grad_input"]
-
-        def stock(*a: Any, **k: Any) -> Any:
-            return plain.call_boxed(keys, *a, **k)
-
-        result = _call(active, name, stock, args, inputs)
-        if result is NotImplemented or result.dtype != out.dtype:
+        result = ours(active, partial(plain.call_boxed, keys), *args, **inputs)
+        if result is NotImplemented or result is WRONG:
+            _refused(active, name, result, args, inputs)
             return kernel.call_boxed(keys, *args, **kwargs)
+        if result.dtype != out.dtype:
+            return kernel.call_boxed(keys, *args, **kwargs)
+        active.invariant[name] += 1
         if out.shape != result.shape:
             if in_place:
                 return kernel.call_boxed(keys, *args, **kwargs)

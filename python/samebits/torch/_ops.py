@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from .. import _core
-from .._arrays import borrow
 from .._functions import _context
 from ._modes import Mode
 from ._packing import packed
@@ -17,7 +16,7 @@ from ._packing import packed
 Tensor = torch.Tensor
 Function = Callable[..., Any]
 WRONG = object()  #: what a function returns for arguments that do not fit: PyTorch's own kernel is to say so
-FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+FLOATS = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 functions: dict[str, Function] = {}
 
@@ -38,16 +37,29 @@ def _threads() -> _core.Context:
     return _context(torch.get_num_threads())
 
 
+# These run at every call of an operator, so they are loops and not comprehensions.
+_lend: Any = torch._C._to_dlpack
+
+
+def borrow(tensor: Tensor | None) -> Any:
+    return None if tensor is None else _lend(tensor)
+
+
 def _takes(*tensors: Tensor | None) -> bool:
-    return all(t is None or (t.dtype in FLOATS and t.layout == torch.strided) for t in tensors)
+    for t in tensors:
+        if t is not None and (t.dtype not in FLOATS or t.layout is not torch.strided):
+            return False
+    return True
 
 
-def _alike(*tensors: Tensor | None) -> bool:
-    return _takes(*tensors) and len({t.dtype for t in tensors if t is not None}) == 1
-
-
-def _few(mode: Mode, rows: int) -> bool:
-    return mode.limit is None or rows <= mode.limit
+def _alike(first: Tensor, *others: Tensor | None) -> bool:
+    dtype = first.dtype
+    if not _takes(first):
+        return False
+    for t in others:
+        if t is not None and (t.dtype is not dtype or t.layout is not torch.strided):
+            return False
+    return True
 
 
 # --- products ---
@@ -55,16 +67,26 @@ def _few(mode: Mode, rows: int) -> bool:
 
 def _product(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 0.0) -> Tensor:
     """alpha * (a @ b) + beta * c with batch dimensions, by packed weights where b is the transpose of some."""
-    out = a.new_empty((*a.shape[:-1], b.shape[-1]))
-    w = packed(b) if b.ndim == 2 and b.stride(0) == 1 else None
-    if w is not None:
-        _core.linear_prepared(_threads(), borrow(a), w._core, borrow(out), c=borrow(c), alpha=alpha, beta=beta)
+    columns = b.shape[-1]
+    weights = None
+    if a.ndim == 2:
+        out = a.new_empty((a.shape[0], columns))
+        if b.ndim == 2 and b.stride(0) == 1:
+            weights = packed(b)
     else:
-        _core.matmul(_threads(), borrow(a), borrow(b), borrow(out), borrow(c), None, alpha, beta)
+        out = a.new_empty((*a.shape[:-1], columns))
+    addend = None if c is None else _lend(c)
+    context = _context(torch.get_num_threads())
+    if weights is not None:
+        _core.linear_prepared(context, _lend(a), weights, _lend(out), "portable-1", addend, None, alpha, beta)
+    else:
+        _core.matmul(context, _lend(a), _lend(b), _lend(out), addend, None, alpha, beta)
     return out
 
 
 def _fit(a: Tensor, b: Tensor) -> bool:
+    if a.ndim == 2 and b.ndim == 2:
+        return a.shape[1] == b.shape[0]
     return a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2]
 
 
@@ -72,7 +94,7 @@ def _fit(a: Tensor, b: Tensor) -> bool:
 def _mm(mode: Mode, a: Tensor, b: Tensor) -> Any:
     if not _fit(a, b):
         return WRONG
-    if not _alike(a, b) or not _few(mode, a.shape[-2]):
+    if not _alike(a, b) or (mode.limit is not None and a.shape[-2] > mode.limit):
         return NotImplemented
     return _product(a, b)
 
@@ -81,7 +103,7 @@ def _mm(mode: Mode, a: Tensor, b: Tensor) -> Any:
 def _addmm(mode: Mode, c: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
     if not _fit(a, b):
         return WRONG
-    if not _alike(c, a, b) or not _few(mode, a.shape[-2]):
+    if not _alike(c, a, b) or (mode.limit is not None and a.shape[-2] > mode.limit):
         return NotImplemented
     return _product(a, b, c if beta else None, float(alpha), float(beta))
 
@@ -137,6 +159,10 @@ def _sum_dim(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False, *, dtype: t
 
 @_overrides("mean.dim")
 def _mean_dim(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    if dtype is None and type(dim) is list and len(dim) == 1 and dim[0] in (-1, x.ndim - 1) and x.numel() and _takes(x):
+        out = x.new_empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1])
+        _core.mean(_threads(), _lend(x), _lend(out))
+        return out
     return _sum(x, dim, keepdim, dtype, mean=True)
 
 
@@ -200,7 +226,10 @@ def _logsumexp(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False) -> Any:
 
 def _along(x: Tensor, dim: int, function: Callable[[Tensor, Tensor], None]) -> Tensor:
     out = torch.empty_like(x)
-    function(x.movedim(dim, -1), out.movedim(dim, -1))
+    if dim in (-1, x.ndim - 1):
+        function(x, out)
+    else:
+        function(x.movedim(dim, -1), out.movedim(dim, -1))
     return out
 
 
@@ -222,10 +251,12 @@ def _log_softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
 def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     if not _takes(x, weight, bias) or x.numel() == 0:
         return NotImplemented
-    rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
-    flat = [None if t is None else t.reshape(-1) for t in (weight, bias)]
+    rows = x
+    if len(shape) > 1:
+        rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
+        weight, bias = (None if t is None else t.reshape(-1) for t in (weight, bias))
     out = torch.empty_like(rows)
-    _core.layer_norm(_threads(), borrow(rows), borrow(flat[0]), borrow(flat[1]), eps, borrow(out))
+    _core.layer_norm(_threads(), borrow(rows), borrow(weight), borrow(bias), eps, borrow(out))
     if not torch.is_grad_enabled():
         return out.reshape(x.shape), x.new_empty(0), x.new_empty(0)
     # What the gradient takes; its sums are row by row too.
@@ -348,6 +379,20 @@ ELEMENTWISE = (
     "softplus_backward",
 )
 VECTOR = 64  #: a multiple of any vector's elements, unrolled loops included
+GRAIN = 32768  #: elements for which PyTorch begins to use another thread (at::internal::GRAIN_SIZE)
+
+
+def whole_length(numel: int, threads: int) -> int:
+    """The least length from numel up of which every thread's share is whole vectors. PyTorch cuts it into as many
+    shares as there are threads (gelu), or grains if these are fewer (the others)."""
+    length = numel
+    while True:
+        shares = max(1, min(threads, -(-length // GRAIN)))
+        step = VECTOR * math.lcm(shares, threads)
+        whole = -(-length // step) * step
+        if whole == length:
+            return whole
+        length = whole
 
 
 def _whole_vectors(x: Tensor, length: int) -> Tensor:
@@ -359,13 +404,27 @@ def _whole_vectors(x: Tensor, length: int) -> Tensor:
     return padded
 
 
-def elementwise(stock: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    tensors = tensors_of(args, kwargs)
-    shape, numel = tensors[0].shape, tensors[0].numel()
-    if any(t.shape != shape for t in tensors) or not _takes(*tensors):
+def _exact(name: str, x: Tensor, args: tuple[Any, ...]) -> bool:
+    """Whether body and tail round the same operations in the same places."""
+    return (name == "pow.Tensor_Scalar" and args[1] == 2) or (name == "rsqrt" and x.dtype is torch.float32)
+
+
+def elementwise(name: str, stock: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    first = args[0] if args else next(iter(kwargs.values()))
+    if not _takes(first):
         return NotImplemented
-    step = VECTOR * torch.get_num_threads()
-    length = -(-numel // step) * step
+    if _exact(name, first, args):
+        return stock(*args, **kwargs)
+    tensors = tensors_of(args, kwargs)
+    shape, numel = first.shape, first.numel()
+    length = whole_length(numel, torch.get_num_threads())
+    ready = length == numel
+    for t in tensors:
+        if t.shape != shape or not _takes(t):
+            return NotImplemented
+        ready = ready and t.is_contiguous()
+    if ready:
+        return stock(*args, **kwargs)
     whole = {id(t): _whole_vectors(t, length) for t in tensors}
     out = stock(
         *[whole.get(id(a), a) for a in args], **{key: whole.get(id(value), value) for key, value in kwargs.items()}

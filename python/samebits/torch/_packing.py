@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from .. import _core
 from .._functions import Weights
 
 MIN_ELEMENTS = 1 << 14  #: smaller weights are packed within the call
@@ -18,7 +19,7 @@ MIN_ELEMENTS = 1 << 14  #: smaller weights are packed within the call
 class _Entry:
     storage: Any  # StorageWeakRef, which has no types
     version: int
-    weights: Weights | None = None
+    weights: _core.Weights | None = None
     size: int = 0
 
 
@@ -50,7 +51,7 @@ def _sweep() -> None:
         _used -= _entries.pop(key).size
 
 
-def packed(b: torch.Tensor) -> Weights | None:
+def packed(b: torch.Tensor) -> _core.Weights | None:
     """The packed form of b (K, N), the transpose of weights (N, K) that lie row by row; from its second use on. None
     if it is not to be packed."""
     global _used
@@ -68,7 +69,7 @@ def packed(b: torch.Tensor) -> Weights | None:
             return None
         size = b.numel() * b.element_size()
         if entry.weights is None and _used + size <= _budget:
-            entry.weights = Weights(b.t())
+            entry.weights = Weights(b.t())._core
             entry.size = size
             _used += size
         return entry.weights
