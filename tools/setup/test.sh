@@ -202,6 +202,7 @@ cmd_test() {
     test_command
     test_aarch64
     test_python
+    step "documentation" test_site || true
     test_plugin
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
     ((FAILED == 0))
