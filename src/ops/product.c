@@ -21,7 +21,7 @@ typedef struct {
     uint8_t *panels; /* block_panels for each worker, if the weights are not prepared */
 } plan;
 
-enum { MAX_BLOCK_ROWS = 192, MAX_BLOCK_PANELS = 16, MIN_BLOCK_PANELS = 4 };
+enum { MAX_BLOCK_ROWS = 192, MAX_BLOCK_PANELS = 16, MIN_BLOCK_PANELS = 4, PACKED_BYTES = 1 << 18 };
 
 static void plan_blocks(plan *p)
 {
@@ -35,10 +35,13 @@ static void plan_blocks(plan *p)
     const int64_t share = sb_ceil_div(panels * p->row_blocks * q->batches, 4 * workers);
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), MAX_BLOCK_PANELS);
     p->block_panels = SB_MIN(p->block_panels, panels);
-    p->col_blocks = sb_ceil_div(panels, p->block_panels);
-    p->x_bytes = sb_matmul_x_bytes(p->row, q->k);
     p->panel_size = q->weights ? sb_panel_size(q->weights->format, q->weights->group, q->k)
                                : sb_panel_size(q->rows.format, q->rows.group, q->k);
+    /* What is packed for few rows is read once: it should still be in cache then. */
+    if (!q->weights && p->row_blocks == 1)
+        p->block_panels = SB_MIN(p->block_panels, SB_MAX(1, PACKED_BYTES / SB_MAX(1, p->panel_size)));
+    p->col_blocks = sb_ceil_div(panels, p->block_panels);
+    p->x_bytes = sb_matmul_x_bytes(p->row, q->k);
 }
 
 /* Steps of k that go through a tile at a time: the scattered writes then stay in L1. */
