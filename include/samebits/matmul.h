@@ -59,6 +59,15 @@ SAMEBITS_API samebits_status samebits_matmul_quantized(samebits_context *context
                                                        samebits_format format, samebits_order order,
                                                        const samebits_epilogue *epilogue, DLTensor *out);
 
+/* out = epilogue(x @ w^T) with affine weights as they lie (samebits_weights_prepare_affine), w (N, K * bits / 32); the
+ * bits are those of samebits_linear_prepared. With transpose 0 out = epilogue(x @ w), the weights packed along N: w
+ * (K, N * bits / 32), scales and biases (K, N / group); portable-1 alone.
+ * Errors: as samebits_linear_prepared and samebits_weights_prepare_affine. */
+SAMEBITS_API samebits_status samebits_matmul_affine(samebits_context *context, const DLTensor *x, const DLTensor *w,
+                                                    const DLTensor *scales, const DLTensor *biases, int bits, int group,
+                                                    int transpose, samebits_order order,
+                                                    const samebits_epilogue *epilogue, DLTensor *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -39,7 +39,9 @@ const sb_format *sb_format_info(samebits_format format)
 
 void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
 {
-    if (sb_format_is_float(rows->format))
+    if (sb_format_is_affine(rows->across))
+        sb_pack_panel_across(rows, panel, out);
+    else if (sb_format_is_float(rows->format))
         sb_pack_panel_float(rows, panel, out);
     else if (sb_format_is_mlx(rows->format))
         sb_pack_panel_mlx(rows, panel, out);

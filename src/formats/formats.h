@@ -35,6 +35,10 @@ typedef struct sb_rows {
     sb_group group;
     const void *scales, *biases; /* biases: affine formats */
     int64_t scale_stride[2], bias_stride[2];
+    /* If across is affine, format is F32 and data has k rows of n weights of that format: packing gives their values.
+     * row_stride, scales and biases are those of such a row. */
+    samebits_format across;
+    sb_group across_group;
 } sb_rows;
 
 /* Prepared weights. */
@@ -97,6 +101,7 @@ void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes);
 void sb_pack_panel_mlx(const sb_rows *rows, int64_t panel, void *out);
+void sb_pack_panel_across(const sb_rows *rows, int64_t panel, void *out);
 /* The tensors, at the first row that is wanted, their rows without gaps; biases of an affine format alone. */
 void sb_unpack_panel_mlx(samebits_format format, sb_group group, int64_t k, const void *in, int column, int count,
                          void *w, void *scales, void *biases);

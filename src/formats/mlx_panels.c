@@ -4,11 +4,11 @@
 
 static int bits_of(samebits_format format) { return sb_quant_low_bits(format) + sb_quant_high_bits(format); }
 
-/* Element i is bits [i * bits, (i + 1) * bits) of the row, from the lowest. 32 elements are whole bytes. */
-static void read_stream(int bits, const uint8_t *in, uint8_t *q)
+/* Element i is bits [i * bits, (i + 1) * bits) of the row, from the lowest. 8 elements are whole bytes. */
+static void read_stream(int bits, const uint8_t *in, int count, uint8_t *q)
 {
     uint32_t held = 0;
-    for (int i = 0, have = 0; i < SB_STEP; i++, have -= bits) {
+    for (int i = 0, have = 0; i < count; i++, have -= bits) {
         for (; have < bits; have += 8) held |= (uint32_t)*in++ << have;
         q[i] = (uint8_t)(held & ((1u << bits) - 1));
         held >>= bits;
@@ -71,7 +71,7 @@ void sb_pack_panel_mlx(const sb_rows *rows, int64_t panel, void *out)
         const uint8_t *row = (const uint8_t *)rows->data + col * rows->row_stride;
         uint8_t q[SB_STEP] = {0};
         for (int64_t s = 0; s < steps; s++) {
-            if (col < rows->n) read_stream(bits_of(rows->format), row + s * f->block_bytes, q);
+            if (col < rows->n) read_stream(bits_of(rows->format), row + s * f->block_bytes, SB_STEP, q);
             sb_quant_put_step(rows->format, q, c, (uint8_t *)out + s * sb_quant_step_bytes(rows->format));
         }
         if (rows->group.steps) {
@@ -81,6 +81,22 @@ void sb_pack_panel_mlx(const sb_rows *rows, int64_t panel, void *out)
         const uint8_t *from = (const uint8_t *)rows->scales + col * rows->scale_stride[0];
         for (int64_t g = 0; g < groups; g++)
             scales[g * SB_PANEL + c] = col < rows->n ? from[g * rows->scale_stride[1]] : 0;
+    }
+}
+
+/* Values by the formula of spec/formats.md. A panel's columns are in one group. */
+void sb_pack_panel_across(const sb_rows *rows, int64_t panel, void *out)
+{
+    const int bits = bits_of(rows->across);
+    const int64_t first = panel * SB_PANEL, group = first / (rows->across_group.steps * SB_STEP);
+    const samebits_format type = rows->across_group.scales;
+    for (int64_t i = 0; i < rows->k; i++) {
+        const uint8_t *row = (const uint8_t *)rows->data + i * rows->row_stride + first * bits / 8;
+        const float scale = sb_element(type, rows->scales, i * rows->scale_stride[0] + group * rows->scale_stride[1]);
+        const float bias = sb_element(type, rows->biases, i * rows->bias_stride[0] + group * rows->bias_stride[1]);
+        uint8_t q[SB_PANEL];
+        read_stream(bits, row, SB_PANEL, q);
+        for (int c = 0; c < SB_PANEL; c++) ((float *)out)[i * SB_PANEL + c] = fmaf(scale, (float)q[c], bias);
     }
 }
 

@@ -158,9 +158,8 @@ samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, con
     return samebits_matmul(context, a, b, &e, out);
 }
 
-/* x (..., K) @ w^T with weights that p describes already, all but its shapes. */
-static samebits_status weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k,
-                                       const DLTensor *x, const samebits_epilogue *epilogue, const DLTensor *out)
+samebits_status sb_weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k, const DLTensor *x,
+                                   const samebits_epilogue *epilogue, const DLTensor *out)
 {
     samebits_status status;
     if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->x)) ||
@@ -192,7 +191,7 @@ samebits_status samebits_linear_prepared(samebits_context *context, const DLTens
     samebits_status status;
     if ((status = check_context(context))) return status;
     if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: make them with samebits_weights_prepare");
-    return weights_product(context, &p, weights->n, weights->k, x, epilogue, out);
+    return sb_weights_product(context, &p, weights->n, weights->k, x, epilogue, out);
 }
 
 samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x, const DLTensor *w,
@@ -206,5 +205,5 @@ samebits_status samebits_matmul_quantized(samebits_context *context, const DLTen
         return sb_fail(SAMEBITS_ERR_FORMAT, "format %s is not quantised: call samebits_linear",
                        samebits_format_name(format));
     if ((status = sb_rows_of(w, "w", format, &p.rows, &p.w))) return status;
-    return weights_product(context, &p, p.rows.n, p.rows.k, x, epilogue, out);
+    return sb_weights_product(context, &p, p.rows.n, p.rows.k, x, epilogue, out);
 }

@@ -33,6 +33,11 @@ typedef struct sb_product {
  * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, PARAM. */
 samebits_status sb_epilogue_of(const samebits_epilogue *epilogue, const sb_view *out, sb_epilogue *checked);
 
+/* Checks and runs x (..., K) @ w^T, where p describes the weights (n, k), all but the product's shapes. p->w is w as a
+ * tensor, if they are not prepared. Errors: as samebits_linear_prepared. */
+samebits_status sb_weights_product(samebits_context *context, sb_product *p, int64_t n, int64_t k, const DLTensor *x,
+                                   const samebits_epilogue *epilogue, const DLTensor *out);
+
 /* Runs a product whose arguments have been checked. Errors: OVERFLOW, MEMORY, ORDER. */
 samebits_status sb_product_run(const samebits_context *context, const sb_product *product);
 /* The same in two parts, for ops of several products: how much memory it needs, and the run in it, which cannot fail.

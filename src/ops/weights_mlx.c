@@ -75,6 +75,28 @@ static samebits_status check_words(const DLTensor *w, unsigned dtypes, int bits,
     return SAMEBITS_OK;
 }
 
+samebits_status sb_affine_rows_of(const DLTensor *w, const DLTensor *scales, const DLTensor *biases, int bits,
+                                  int group, sb_rows *rows, sb_view *scale, sb_view *bias)
+{
+    samebits_status status = describe(bits, group, SAMEBITS_FORMAT_F32, 0, &rows->format, &rows->group);
+    if (status || (status = check_words(w, SB_SET_U32, bits, rows)) ||
+        (status = describe(bits, group, SAMEBITS_FORMAT_F32, rows->k, &rows->format, &rows->group)) ||
+        (status = check_scales(scales, "scales", SB_SET_FLOATS, rows->n, rows->k / group, scale)) ||
+        (status = check_scales(biases, "biases", SB_SET_FLOATS, rows->n, rows->k / group, bias)))
+        return status;
+    if (scale->dtype != bias->dtype)
+        return sb_fail(SAMEBITS_ERR_DTYPE, "biases is %s, want %s as scales has", sb_dtype_name(bias->dtype),
+                       sb_dtype_name(scale->dtype));
+    rows->group.scales = sb_format_of(scale->dtype);
+    rows->scales = scale->data;
+    rows->biases = bias->data;
+    for (int i = 0; i < 2; i++) {
+        rows->scale_stride[i] = scale->stride[i];
+        rows->bias_stride[i] = bias->stride[i];
+    }
+    return SAMEBITS_OK;
+}
+
 samebits_status samebits_weights_prepare_affine(samebits_context *context, const DLTensor *w, const DLTensor *scales,
                                                 const DLTensor *biases, int bits, int group, void *storage,
                                                 samebits_weights **weights)
@@ -84,23 +106,8 @@ samebits_status samebits_weights_prepare_affine(samebits_context *context, const
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
     sb_rows rows = {0};
     sb_view scale, bias;
-    samebits_status status = describe(bits, group, SAMEBITS_FORMAT_F32, 0, &rows.format, &rows.group);
-    if (status || (status = check_words(w, SB_SET_U32, bits, &rows)) ||
-        (status = describe(bits, group, SAMEBITS_FORMAT_F32, rows.k, &rows.format, &rows.group)) ||
-        (status = check_scales(scales, "scales", SB_SET_FLOATS, rows.n, rows.k / group, &scale)) ||
-        (status = check_scales(biases, "biases", SB_SET_FLOATS, rows.n, rows.k / group, &bias)))
-        return status;
-    if (scale.dtype != bias.dtype)
-        return sb_fail(SAMEBITS_ERR_DTYPE, "biases is %s, want %s as scales has", sb_dtype_name(bias.dtype),
-                       sb_dtype_name(scale.dtype));
-    rows.group.scales = sb_format_of(scale.dtype);
-    rows.scales = scale.data;
-    rows.biases = bias.data;
-    for (int i = 0; i < 2; i++) {
-        rows.scale_stride[i] = scale.stride[i];
-        rows.bias_stride[i] = bias.stride[i];
-    }
-    return sb_weights_make(context, &rows, storage, weights);
+    const samebits_status status = sb_affine_rows_of(w, scales, biases, bits, group, &rows, &scale, &bias);
+    return status ? status : sb_weights_make(context, &rows, storage, weights);
 }
 
 static samebits_status check_affine(const samebits_weights *weights)

@@ -223,6 +223,87 @@ static void check_form(int bits, int group, test_dtype dtype, int any_bits, test
     samebits_weights_destroy(&weights);
 }
 
+typedef struct {
+    int bits, group, transpose;
+    samebits_order order;
+} product_user;
+
+static samebits_status call_product(op_case *c)
+{
+    const product_user *u = c->user;
+    return samebits_matmul_affine(c->context, c->pointer[0], c->pointer[1], c->pointer[2], c->pointer[3], u->bits,
+                                  u->group, u->transpose, u->order, NULL, c->pointer[4]);
+}
+
+/* x (2, 3, K), and weights of `rows` rows of `length`: along K, or along N. */
+static op_case product_case(product_user *u, test_dtype dtype, int64_t rows, int64_t length, test_rng *rng)
+{
+    op_case c = {.context = api_context, .call = call_product, .user = u};
+    const int64_t k = u->transpose ? length : rows, n = u->transpose ? rows : length;
+    op_add(&c, "x", TENSOR(TEST_F32, 2, 3, k), 1, 8, 0);
+    op_add(&c, "w", TENSOR(TEST_U32, rows, length * u->bits / 32), 2, 2, OP_NO_GROW);
+    op_add(&c, "scales", make_scales(dtype, 0, 0, rows, length / u->group, rng), 2, 2, 0);
+    op_add(&c, "biases", make_scales(dtype, 0, 0, rows, length / u->group, rng), 2, 2, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 2, 3, n), 1, 8, OP_OUT);
+    test_random(c.argument[0].tensor, rng);
+    test_random_bytes(c.argument[1].tensor, rng);
+    return c;
+}
+
+/* Along K: the bits of prepared weights. Along N: "widen, then matmul". */
+static void check_product(int bits, int group, test_dtype dtype, test_rng *rng)
+{
+    product_user along_k = {bits, group, 1, SAMEBITS_ORDER_PORTABLE_1}, along_n = {bits, group, 0, along_k.order};
+    op_case c = product_case(&along_k, dtype, N, K, rng);
+    test_tensor *want = TENSOR(TEST_F32, 2, 3, N);
+    samebits_weights *weights;
+    assert_ok(samebits_weights_prepare_affine(api_context, c.pointer[1], c.pointer[2], c.pointer[3], bits, group, NULL,
+                                              &weights));
+    for (int order = SAMEBITS_ORDER_PORTABLE_1; order <= SAMEBITS_ORDER_INT8_1; order++) {
+        along_k.order = (samebits_order)order;
+        op_expect_ok(&c);
+        assert_ok(samebits_linear_prepared(api_context, c.pointer[0], weights, along_k.order, NULL, &want->dl));
+        assert_memory_equal(c.argument[4].tensor->memory, want->memory, want->size);
+    }
+    samebits_weights_destroy(&weights);
+    enum { DEPTH = 300 };
+    c = product_case(&along_n, dtype, DEPTH, 128, rng);
+    test_tensor *values = TENSOR(TEST_F32, DEPTH, 128), *product = TENSOR(TEST_F32, 2, 3, 128);
+    for (int64_t i = 0; i < DEPTH * 128; i++) {
+        const int64_t at = i / 128 * (128 / group) + i % 128 / group;
+        const unsigned char *row = c.argument[1].tensor->memory + i / 128 * (128 * bits / 8);
+        const float value = fmaf(test_get(c.argument[2].tensor, at), (float)integer(row, bits, i % 128),
+                                 test_get(c.argument[3].tensor, at));
+        memcpy(test_at(values, i), &value, sizeof value);
+    }
+    op_expect_ok(&c);
+    assert_ok(samebits_matmul(api_context, c.pointer[0], &values->dl, NULL, &product->dl));
+    assert_memory_equal(c.argument[4].tensor->memory, product->memory, product->size);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    test_rng rng = {83};
+    for (int i = 0; i < 6; i++)
+        for (int g = 0; g < 3; g++) {
+            check_product(widths[i], groups[g], dtypes[(i + g) % 3], &rng);
+            test_free_all(NULL);
+        }
+    for (int transpose = 0; transpose < 2; transpose++) {
+        product_user u = {4, 64, transpose, SAMEBITS_ORDER_PORTABLE_1};
+        op_case c = product_case(&u, TEST_F16, transpose ? N : K, transpose ? K : 256, &rng);
+        op_check_errors(&c);
+        op_check_memory(&c, 2);
+        u.bits = 7;
+        op_expect(&c, SAMEBITS_ERR_PARAM, "bits", "no such width");
+        u.bits = 4;
+        u.order = transpose ? (samebits_order)9 : SAMEBITS_ORDER_INT8_1;
+        op_expect(&c, SAMEBITS_ERR_ORDER, "order", "an order that it does not have");
+        test_free_all(NULL);
+    }
+}
+
 static void test_forms(void **state)
 {
     (void)state;
@@ -257,8 +338,8 @@ static void test_empty(void **state)
 int api_affine_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_errors), API_TEST(test_parameters),      API_TEST(test_sizes),
-        API_TEST(test_forms),  API_TEST(test_other_functions), API_TEST(test_empty),
+        API_TEST(test_errors),          API_TEST(test_parameters), API_TEST(test_sizes),    API_TEST(test_forms),
+        API_TEST(test_other_functions), API_TEST(test_empty),      API_TEST(test_products),
     };
     return API_RUN(tests);
 }

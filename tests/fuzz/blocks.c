@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static float want[ROWS * MOST], have[ROWS * MOST];
     bytes b = {data, data + size};
     fuzz_memory memory = {.limit = 64u << 20, .fail_at = -1};
-    const samebits_format format = (samebits_format)choose(&b, SAMEBITS_FORMAT_AFFINE_2 + 2);
+    const samebits_format format = (samebits_format)choose(&b, SAMEBITS_FORMAT_COUNT + 1);
     const int64_t rows = 1 + choose(&b, 20);
     const samebits_order order = (samebits_order)choose(&b, 4);
     size_t row_size = 0;
@@ -46,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     samebits_weights *packed = NULL;
     samebits_context *context = fuzz_context(&memory, SAMEBITS_CPU_AUTO);
     const samebits_status status = samebits_weights_prepare(context, &w, format, NULL, &packed);
-    if (format >= SAMEBITS_FORMAT_AFFINE_2) { /* its scales and biases are not in the blocks */
+    if (format >= SAMEBITS_FORMAT_AFFINE_2 && format <= SAMEBITS_FORMAT_MLX_NVFP4) { /* scales beside the blocks */
         REQUIRE(status == SAMEBITS_ERR_FORMAT && !packed);
         samebits_destroy(&context);
         return 0;
