@@ -287,6 +287,36 @@ def test_compiled(shapeless):
     assert traced[-1] is False
 
 
+def test_compiled_in_other_threads():
+    """A function that one thread has compiled follows the mode of the thread that calls it."""
+    x, w = random(9, 300), random(30, 300)
+    mx.eval(x, w)
+    compiled = mx.compile(lambda x: mx.tanh(x @ w.T))
+    stock, ours = bits(compiled(x)), bits(mx.tanh(sm.linear(x, w)))
+    assert stock != ours
+    seen = {}
+
+    def work(name):
+        with mx.stream(mx.new_stream(mx.cpu)):
+            seen[name] = [bits(compiled(x))]
+            with sm.batch_invariant_mode():
+                seen[name].append(bits(compiled(x)))
+            seen[name].append(bits(compiled(x)))
+
+    def run(name):
+        thread = threading.Thread(target=work, args=(name,))
+        thread.start()
+        thread.join()
+
+    run("beside no mode")
+    with sm.batch_invariant_mode():
+        assert bits(compiled(x)) == ours
+        run("beside a mode")
+        assert bits(compiled(x)) == ours
+    assert bits(compiled(x)) == stock
+    assert seen == dict.fromkeys(seen, [stock, ours, stock]) and len(seen) == 2
+
+
 def test_gradients():
     w, c = random(20, 64), random(20)
     keys, values = random(2, 12, 64), random(2, 12, 64)
@@ -462,6 +492,68 @@ def test_limit_of_the_environment(name, monkeypatch):
             sm.limit_from_environment()
     finally:
         sm.set_batch_invariant_limit(0)
+
+
+# --- mlx-lm ---
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """A model of random 4-bit weights, as mlx-lm makes it."""
+    pytest.importorskip("mlx_lm", reason="mlx-lm is not installed")
+    from mlx_lm.models.llama import Model, ModelArgs
+
+    mx.random.seed(1)
+    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "intermediate_size": 256, "vocab_size": 300}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32}
+    model = Model(ModelArgs(model_type="llama", rms_norm_eps=1e-5, **sizes, **heads))
+    model.set_dtype(mx.bfloat16)
+    nn.quantize(model, group_size=64, bits=4)
+    mx.eval(model.parameters())
+    return model
+
+
+def test_mlx_lm(tiny):
+    """Batches, chunks and caches of a model that knows nothing of samebits."""
+    from mlx_lm.models.cache import QuantizedKVCache, make_prompt_cache
+
+    tokens = mx.random.randint(0, 300, (8, 24))
+    with sm.batch_invariant_mode() as mode:
+        alone = [bits(tiny(row[None])[0]) for row in tokens]
+        for batch in (2, 4, 8):
+            assert [bits(row) for row in tiny(tokens[:batch])] == alone[:batch]
+        for chunk in (1, 5, 23):
+            cache = make_prompt_cache(tiny)
+            parts = [tiny(tokens[:1, i : i + chunk], cache=cache) for i in range(0, 24, chunk)]
+            assert bits(mx.concatenate(parts, axis=1)[0]) == alone[0]
+        quantized = []
+        for chunk in (1, 24):
+            cache = [QuantizedKVCache(group_size=32, bits=8) for _ in tiny.layers]
+            parts = [tiny(tokens[:1, i : i + chunk], cache=cache) for i in range(0, 24, chunk)]
+            quantized.append(bits(mx.concatenate(parts, axis=1)[0, -1:]))
+    assert not mode.stock and mode.invariant["quantized_matmul"] > 100
+
+
+def test_mlx_lm_generates(tiny):
+    """batch_generate pads prompts on the left: each text is that of its prompt alone."""
+    from mlx_lm.generate import BatchGenerator
+
+    prompts = [mx.random.randint(0, 300, (n,)).tolist() for n in (3, 17, 9, 30, 5, 12, 24, 8)]
+
+    def generate(some):
+        generator, texts = BatchGenerator(tiny), {}
+        uids = generator.insert(some, [12] * len(some))
+        while responses := generator.next_generated():
+            for r in responses:
+                texts.setdefault(r.uid, []).append((r.token, bits(r.logprobs)))
+        generator.close()
+        return [texts[uid] for uid in uids]
+
+    with sm.batch_invariant_mode() as mode:
+        alone = [generate([prompt])[0] for prompt in prompts]
+        for batch in (2, 4, 8):
+            assert generate(prompts[:batch]) == alone[:batch]
+    assert not mode.stock
 
 
 # --- errors ---

@@ -30,6 +30,7 @@ class Mode:
     strict: bool
     limit: int | None
     counts: _extension.Counts = field(default_factory=_extension.Counts)
+    _settings: dict[tuple[int, int], _extension.Settings] = field(default_factory=dict, repr=False)
 
     @property
     def invariant(self) -> dict[str, int]:
@@ -40,8 +41,11 @@ class Mode:
         return self.counts.stock
 
     def settings(self) -> _extension.Settings:
-        limit = self.limit or _extension.limit()
-        return _extension.Settings(limit, self.strict, _functions.get_num_threads(), self.counts)
+        key = (self.limit or _extension.limit(), _functions.get_num_threads())
+        found = self._settings.get(key)
+        if found is None:
+            found = self._settings[key] = _extension.Settings(key[0], self.strict, key[1], self.counts)
+        return found
 
 
 class _Modes(threading.local):

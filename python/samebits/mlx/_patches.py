@@ -48,21 +48,13 @@ FUNCTIONS = (
 METHODS = ("__matmul__", "__imatmul__")
 
 
-def _arrays(values: Any) -> list[mx.array]:
-    return [value for value in values if isinstance(value, mx.array)]
-
-
 def calls(stock: Function) -> Function:
     """Stock's function of settings and its arguments, with samebits' products in its graph."""
 
     def run(settings: _extension.Settings, *args: Any, **kwargs: Any) -> Any:
-        # Before the call: @= gives an array a new place in the graph.
-        known = _extension.ids_of(_arrays((*args, *kwargs.values())))
+        known = _extension.known_of(*args, **kwargs)
         out = stock(*args, **kwargs)
-        if isinstance(out, mx.array):
-            _extension.take([out], known, settings)
-        elif isinstance(out, (tuple, list)):
-            _extension.take(_arrays(out), known, settings)
+        _extension.take(out, known, settings)
         return out
 
     return run

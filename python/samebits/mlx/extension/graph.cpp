@@ -2,6 +2,7 @@
 #include "extension.h"
 
 #include <sstream>
+#include <string_view>
 #include <unordered_set>
 
 namespace samebits_mlx
@@ -51,7 +52,7 @@ bool has_order(Kind kind, const mx::array &out)
 
 void take_one(mx::array &node, const Settings &settings)
 {
-    const std::string name = node.primitive().name();
+    const std::string_view name = node.primitive().name();
     for (int i = 0; i < static_cast<int>(std::size(products)); i++) {
         if (name != products[i].primitive) continue;
         if (!has_order(static_cast<Kind>(i), node)) {

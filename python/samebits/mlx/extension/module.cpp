@@ -48,6 +48,33 @@ samebits_context *context_of(int threads)
 namespace
 {
 
+// The arrays of a call, before it is made: @= gives an array a new place in the graph.
+struct Known {
+    Ids ids;
+};
+
+Known known_of(const nb::args &args, const nb::kwargs &kwargs)
+{
+    Known known;
+    const auto add = [&known](nb::handle value) {
+        if (nb::isinstance<mx::array>(value)) known.ids.push_back(nb::cast<const mx::array &>(value).id());
+    };
+    for (nb::handle value : args) add(value);
+    for (const auto &item : kwargs) add(item.second);
+    return known;
+}
+
+void take_result(nb::handle out, const Known &known, const Settings &settings)
+{
+    std::vector<mx::array> outputs;
+    if (nb::isinstance<mx::array>(out))
+        outputs.push_back(nb::cast<const mx::array &>(out));
+    else if (nb::isinstance<nb::tuple>(out) || nb::isinstance<nb::list>(out))
+        for (nb::handle value : out)
+            if (nb::isinstance<mx::array>(value)) outputs.push_back(nb::cast<const mx::array &>(value));
+    take(outputs, known.ids, settings);
+}
+
 std::map<std::string, int64_t> copy_of(Counts &counts, std::map<std::string, int64_t> Counts::*which)
 {
     const std::lock_guard<std::mutex> lock(counts.mutex);
@@ -82,10 +109,9 @@ NB_MODULE(_extension, m)
             },
             nb::arg("limit"), nb::arg("strict"), nb::arg("threads"), nb::arg("counts").none());
 
-    m.def("ids_of", &ids_of);
-    m.def("take", [](const std::vector<mx::array> &outputs, const Ids &known, const Settings &settings) {
-        take(outputs, known, settings);
-    });
+    nb::class_<Known>(m, "Known");
+    m.def("known_of", &known_of);
+    m.def("take", &take_result);
     m.def("attention", &attention, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("scale"), nb::arg("mask_mode"),
           nb::arg("mask").none(), nb::arg("sinks").none(), nb::arg("settings"), nb::arg("stream").none() = nb::none());
     m.def("limit", &samebits_limit);

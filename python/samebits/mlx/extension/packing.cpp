@@ -29,8 +29,9 @@ constexpr int64_t MIN_ELEMENTS = 1 << 14; // smaller dense weights are packed wi
 constexpr size_t LOOKED_AT = 8;           // entries whose arrays each call looks after
 
 std::mutex mutex;
-std::unordered_map<std::string, Entry> entries;
-std::vector<std::string> sequence; // their keys, gone round by `hand`
+// Never destroyed: at the process's end MLX's allocator may be gone before.
+auto &entries = *new std::unordered_map<std::string, Entry>;
+auto &sequence = *new std::vector<std::string>; // their keys, gone round by `hand`
 size_t hand = 0;
 int64_t used = 0;
 int64_t budget = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE) / 4;
