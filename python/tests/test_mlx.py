@@ -101,6 +101,16 @@ def test_the_comparison_sees_what_moves():
         assert 1 in moved(lambda x: split_k(x, w), x)
 
 
+def test_stock_moves():
+    """Float32 goes to the BLAS that MLX was built with: what it moves stands still in a mode."""
+    w, x = random(256, 1024), random(33, 1024)
+    stock = moved(lambda x: x @ w.T, x)
+    with sm.batch_invariant_mode():
+        assert not moved(lambda x: x @ w.T, x)
+    if not stock:
+        pytest.skip("stock is already invariant here")
+
+
 def test_other_doors_have_the_same_bits():
     x, w, b = random(9, 515), random(65, 515), random(65)
     ours = bits(sm.linear(x, w, b))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import mlx.core as mx
 
@@ -28,26 +29,20 @@ def _products(rows: int) -> Iterator[tuple[str, Call, Call]]:
         x, v = mx.random.normal((rows, SIZE)).astype(dtype), w.astype(dtype)
         name = str(dtype).rpartition(".")[2]
         mx.eval(x, v)
-        yield name, lambda x=x, v=v: x @ v.T, lambda x=x, v=v: sm.linear(x, v)  # type: ignore[misc]
+        yield name, partial(mx.matmul, x, v.T), partial(sm.linear, x, v)
         parts = mx.quantize(v, group_size=64, bits=4)
         mx.eval(parts)
-        yield (
-            f"4 bits, {name}",
-            lambda x=x, p=parts: mx.quantized_matmul(x, *p, group_size=64, bits=4),  # type: ignore[misc]
-            lambda x=x, p=parts: sm.quantized_matmul(x, *p, group_size=64, bits=4),  # type: ignore[misc]
-        )
+        stock, ours = (partial(f, x, *parts, group_size=64, bits=4) for f in (mx.quantized_matmul, sm.quantized_matmul))
+        yield f"4 bits, {name}", stock, ours
 
 
 def _attention(rows: int) -> Iterator[tuple[str, Call, Call]]:
+    functions = mx.fast.scaled_dot_product_attention, sm.scaled_dot_product_attention
     for dtype in (mx.float32, mx.bfloat16):
         q, k, v = (mx.random.normal((1, h, n, 128)).astype(dtype) for h, n in ((8, rows), (2, 1024), (2, 1024)))
         mx.eval(q, k, v)
-        stock, ours = mx.fast.scaled_dot_product_attention, sm.scaled_dot_product_attention
-        yield (
-            f"attention, 1,024 keys, {str(dtype).rpartition('.')[2]}",
-            lambda q=q, k=k, v=v: stock(q, k, v, scale=0.1, mask="causal"),  # type: ignore[misc]
-            lambda q=q, k=k, v=v: ours(q, k, v, scale=0.1, mask="causal"),  # type: ignore[misc]
-        )
+        stock, ours = (partial(f, q, k, v, scale=0.1, mask="causal") for f in functions)
+        yield f"attention, 1,024 keys, {str(dtype).rpartition('.')[2]}", stock, ours
 
 
 def main() -> None:
