@@ -89,7 +89,11 @@ static void name_extras(samebits_context *c)
     static const struct {
         unsigned flag;
         const char *name;
-    } extras[] = {{SB_CPU_VNNI, "vnni"}, {SB_CPU_BF16, "bf16"}, {SB_CPU_DOTPROD, "dotprod"}, {SB_CPU_I8MM, "i8mm"}};
+    } extras[] = {{SB_CPU_AVXVNNI, "avxvnni"},
+                  {SB_CPU_VNNI, "vnni"},
+                  {SB_CPU_BF16, "bf16"},
+                  {SB_CPU_DOTPROD, "dotprod"},
+                  {SB_CPU_I8MM, "i8mm"}};
     size_t length = 0;
     c->extras[0] = 0;
     for (size_t i = 0; i < sizeof extras / sizeof *extras; i++)

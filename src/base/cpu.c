@@ -9,6 +9,13 @@ static int has_f16c(void)
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
+
+/* Bit 4 of EAX of leaf 7, subleaf 1 (Intel's manual, volume 2, CPUID); not every compiler here knows its name. */
+static int has_avxvnni(void)
+{
+    unsigned a = 0, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4);
+}
 #elif defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -20,6 +27,7 @@ unsigned sb_cpu_host(void)
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c()) flags |= SB_CPU_AVX2;
+    if ((flags & SB_CPU_AVX2) && has_avxvnni()) flags |= SB_CPU_AVXVNNI;
     if ((flags & SB_CPU_AVX2) && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         flags |= SB_CPU_AVX512;
@@ -27,8 +35,8 @@ unsigned sb_cpu_host(void)
         if (__builtin_cpu_supports("avx512bf16")) flags |= SB_CPU_BF16;
     }
 #if defined(SB_EMULATED_LEVEL)
-    /* This build makes the AVX-512 rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
-    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16;
+    /* This build makes the AVX-512 and AVX-VNNI rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
+    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16 | SB_CPU_AVXVNNI;
 #endif
 #elif defined(__aarch64__)
     flags |= SB_CPU_NEON; /* every 64-bit Arm has it */
@@ -44,7 +52,7 @@ unsigned sb_cpu_of_level(samebits_cpu level)
 {
     switch (level) {
     case SAMEBITS_CPU_SCALAR: return SB_CPU_NONE;
-    case SAMEBITS_CPU_AVX2: return SB_CPU_AVX2;
+    case SAMEBITS_CPU_AVX2: return SB_CPU_AVX2 | SB_CPU_AVXVNNI;
     default: return ~0u;
     }
 }

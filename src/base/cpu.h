@@ -13,7 +13,8 @@ enum {
     SB_CPU_BF16 = 1 << 3,    /* AVX-512 BF16 */
     SB_CPU_NEON = 1 << 4,    /* Advanced SIMD of 64-bit Arm */
     SB_CPU_DOTPROD = 1 << 5, /* its dot products of bytes */
-    SB_CPU_I8MM = 1 << 6     /* its products of 2 x 8 by 8 x 2 bytes */
+    SB_CPU_I8MM = 1 << 6,    /* its products of 2 x 8 by 8 x 2 bytes */
+    SB_CPU_AVXVNNI = 1 << 7  /* VNNI on 8 lanes, of CPUs without AVX-512 too */
 };
 
 /* Everything this machine has (the operating system's support included). */

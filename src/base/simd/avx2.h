@@ -121,4 +121,18 @@ SB_INLINE vi vi_dot4_signed(vi sum, vi a, vi b)
     return r;
 }
 
+#if defined(__AVXVNNI__) || defined(SB_EMULATE_AVXVNNI)
+#define SB_DOT4_MAX 255 /* of u */
+SB_INLINE vi vi_mul(vi a, vi b) { return _mm256_mullo_epi32(a, b); }
+/* sum + u0 * s0 + .. + u3 * s3 with u as 4 unsigned and s as 4 signed bytes a lane. */
+SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
+{
+#if defined(SB_EMULATE_AVXVNNI)
+    return v_dot4_of_pairs(sum, u, s);
+#else
+    return _mm256_dpbusd_avx_epi32(sum, u, s);
+#endif
+}
+#endif
+
 #endif

@@ -196,13 +196,7 @@ SB_INLINE vi vi_mul(vi a, vi b) { return a * b; }
 SB_INLINE vi vi_dot4(vi sum, vi u, vi s)
 {
     v_halves x = {.i = u}, y = {.i = s}, r = {.i = sum};
-    for (int h = 0; h < 2; h++) {
-        /* Even and odd bytes as int16: pairs of bytes would saturate. */
-        const __m256i even = _mm256_madd_epi16(_mm256_and_si256(x.hi[h], _mm256_set1_epi16(255)),
-                                               _mm256_srai_epi16(_mm256_slli_epi16(y.hi[h], 8), 8));
-        const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(x.hi[h], 8), _mm256_srai_epi16(y.hi[h], 8));
-        r.hi[h] = _mm256_add_epi32(r.hi[h], _mm256_add_epi32(even, odd));
-    }
+    for (int h = 0; h < 2; h++) r.hi[h] = v_dot4_of_pairs(r.hi[h], x.hi[h], y.hi[h]);
     return r.i;
 }
 

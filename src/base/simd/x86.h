@@ -39,6 +39,15 @@ SB_INLINE vh vh_zip_high_32(vh a, vh b) { return _mm256_unpackhi_epi32(a, b); }
 SB_INLINE vh vh_zip_low_64(vh a, vh b) { return _mm256_unpacklo_epi64(a, b); }
 SB_INLINE vh vh_zip_high_64(vh a, vh b) { return _mm256_unpackhi_epi64(a, b); }
 
+/* VPDPBUSD on 8 lanes, of AVX2: pairs of bytes would saturate, so even and odd ones as int16. For emulation. */
+SB_INLINE __m256i v_dot4_of_pairs(__m256i sum, __m256i u, __m256i s)
+{
+    const __m256i even =
+        _mm256_madd_epi16(_mm256_and_si256(u, _mm256_set1_epi16(255)), _mm256_srai_epi16(_mm256_slli_epi16(s, 8), 8));
+    const __m256i odd = _mm256_madd_epi16(_mm256_srli_epi16(u, 8), _mm256_srai_epi16(s, 8));
+    return _mm256_add_epi32(sum, _mm256_add_epi32(even, odd));
+}
+
 /* 4 lanes of f32. */
 typedef __m128 vq;
 SB_INLINE vq vq_load(const float *p) { return _mm_loadu_ps(p); }
