@@ -31,6 +31,18 @@ python_packages() {
     (cd "$ROOT" && sha256sum "tools/setup/requirements/$1.txt") > "$stamp"
 }
 
+# The same for packages of gigabytes: the files stay in build/downloads, so that an environment made anew, or a machine that
+# keeps the folder, does not fetch them again.
+python_large_packages() {
+    local stamp=$VENV/.$1.sha256 list=$ROOT/tools/setup/requirements/$1.txt
+    local -a pinned=(--no-deps --only-binary :all: --require-hashes -r "$list")
+    need_python
+    if [[ -f $stamp ]] && (cd "$ROOT" && sha256sum --check --status "$stamp"); then return 0; fi
+    quietly "download $1" "${PIP[@]}" download -d "$BUILD/downloads" "${pinned[@]}"
+    quietly "Python packages $1" "${PIP[@]}" install --no-index --find-links "$BUILD/downloads" "${pinned[@]}"
+    (cd "$ROOT" && sha256sum "tools/setup/requirements/$1.txt") > "$stamp"
+}
+
 # The path of the OpenBLAS that `samebits verify` and `samebits bench` stand beside.
 openblas_path() {
     "$VENV/bin/python" -c 'import scipy_openblas32 as o; print(o.get_lib_dir() + "/" + o.get_library(fullname=True))'

@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 PASSED=0 FAILED=0 SKIPPED=0
+QUICK=0 # 1: without the packages of gigabytes
 SKIP_STATUS=77
 
 # step TITLE COMMAND...: one test. Status 77 skips; its last line then is the reason. The command runs in a ./dev of its
@@ -188,11 +189,21 @@ test_plugin() {
 
 test_python() {
     step "build: Python wheel" build_wheel || return 0
+    if ((QUICK)); then
+        step "PyTorch" skip "--quick" || true
+    else
+        step "PyTorch" get_torch || true
+    fi
     step "Python package" test_wheel || true
     step "Python package, MLX" test_mlx || true
 }
 
 cmd_test() {
+    case ${1:-} in
+        '') ;;
+        --quick) QUICK=1 ;;
+        *) die "test: there is no option '$1'; want --quick, or none" ;;
+    esac
     need_packages test
     test_kernels
     test_sanitizers

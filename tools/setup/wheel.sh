@@ -14,6 +14,14 @@ cmd_wheel() {
     say "Built: $(echo "$BUILD"/wheel/*.whl)"
 }
 
+# PyTorch and transformers. Its x86-64 wheel on the package index is that with CUDA, which does not load without CUDA's
+# libraries: 2 GB to fetch, 5 GB to hold.
+get_torch() {
+    [[ $(uname -m) == x86_64 ]] || skip "the pinned packages are those of x86-64"
+    python_packages python
+    python_large_packages torch
+}
+
 test_wheel() {
     python_packages python
     quietly "install wheel" "${PIP[@]}" install --no-deps --force-reinstall "$BUILD"/wheel/*.whl

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from .. import __version__
 from .. import torch as samebits_torch
 from ._outcome import Outcome
 
@@ -45,7 +46,8 @@ def array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 def facts(*packages: str, **others: object) -> dict[str, str]:
     """What a report says of its run: versions of packages, and settings."""
-    found = {name: importlib.metadata.version(name) for name in ("samebits", "torch", *packages)}
+    found = {"samebits": __version__}
+    found |= {name: importlib.metadata.version(name) for name in ("torch", *packages)}
     found["threads"] = str(torch.get_num_threads())
     return {**found, **{name: str(value).removeprefix("torch.") for name, value in others.items()}}
 
