@@ -118,11 +118,15 @@ struct Matrices {
         if (biases) bias = biases->matrix(i);
         return samebits_mlx::prepare(context, w.matrix(i), scales.matrix(i), bias ? &*bias : nullptr, q);
     }
-    Tensor dequantize(int64_t i, const Quantization &q) const
+    // out = x @ matrix i, which is packed along the outputs.
+    void multiply(samebits_context *context, int64_t i, const Quantization &q, Tensor x, Tensor out) const
     {
-        std::optional<Tensor> bias;
-        if (biases) bias = biases->matrix(i);
-        return samebits_mlx::dequantize(w.matrix(i), scales.matrix(i), bias ? &*bias : nullptr, q);
+        Tensor packed = w.matrix(i), scale = scales.matrix(i);
+        if (!biases) return mixed_matmul(context, x, dequantize(packed, scale, q), out);
+        if (packed.strides[1] != 1) packed = packed.contiguous();
+        Tensor bias = biases->matrix(i);
+        check(samebits_matmul_affine(context, x.dl(), packed.dl(), scale.dl(), bias.dl(), q.bits, q.group, 0,
+                                     SAMEBITS_ORDER_PORTABLE_1, nullptr, out.dl()));
     }
     std::vector<Weights> prepare_all(samebits_context *context, const Quantization &q) const
     {
@@ -144,9 +148,8 @@ void quantized(const Call &call, const std::shared_ptr<Packed> &place, const Qua
     const Matrices matrices(call.in, q);
     const int64_t count = matrices.w.matrices();
     if (!transpose) {
-        if (count == 1) return mixed_matmul(call.context, x, matrices.dequantize(0, q), out);
-        for (int64_t i = 0; i < count; i++)
-            mixed_matmul(call.context, x.matrix(i), matrices.dequantize(i, q), out.matrix(i));
+        if (count == 1) return matrices.multiply(call.context, 0, q, x, out);
+        for (int64_t i = 0; i < count; i++) matrices.multiply(call.context, i, q, x.matrix(i), out.matrix(i));
         return;
     }
     const auto &weights = place->get([&] { return matrices.prepare_all(call.context, q); });
@@ -245,15 +248,12 @@ void gather_quantized(const Call &call, const std::shared_ptr<Packed> &place, co
                                        index.dl(), SAMEBITS_ORDER_PORTABLE_1, nullptr, out.dl()));
         return;
     }
-    std::map<int64_t, Tensor> wide;
     for (size_t i = 0; i < g.right.size(); i++) {
-        const auto found = wide.try_emplace(g.right[i], std::vector<int64_t>{0, 0}, FLOAT32);
-        if (found.second) found.first->second = matrices.dequantize(g.right[i], q);
         const int64_t first = static_cast<int64_t>(i) * g.m;
         const auto rows = [&](const Tensor &t) {
             return t.view({g.m, t.shape[1]}, t.strides, first * t.shape[1], t.dtype);
         };
-        mixed_matmul(call.context, rows(x), found.first->second, rows(out));
+        matrices.multiply(call.context, g.right[i], q, rows(x), rows(out));
     }
 }
 

@@ -2,9 +2,6 @@
 #include "extension.h"
 
 #include <cmath>
-#include <cstring>
-
-#include <mlx/types/half_types.h>
 
 namespace samebits_mlx
 {
@@ -28,22 +25,11 @@ float e4m3(uint32_t code)
 
 float e8m0(uint32_t code) { return code == 255 ? INFINITY : std::ldexp(1.0F, static_cast<int>(code) - 127); }
 
-// A number of scales or biases, widened.
-float number(const Tensor &t, int64_t row, int64_t column)
-{
-    const char *at = t.data + (row * t.strides[0] + column * t.strides[1]) * t.itemsize();
-    if (t.dtype.bits == 32) return *reinterpret_cast<const float *>(at);
-    if (t.dtype.code == kDLBfloat) return static_cast<float>(*reinterpret_cast<const mx::bfloat16_t *>(at));
-    return static_cast<float>(*reinterpret_cast<const mx::float16_t *>(at));
-}
-
+// Elements of 4 and 8 bits never lie across words.
 uint32_t code_at(const uint32_t *words, int64_t index, int bits)
 {
     const int64_t bit = index * bits;
-    const int shift = static_cast<int>(bit & 31);
-    uint64_t pair = words[bit >> 5];
-    if (shift + bits > 32) pair |= static_cast<uint64_t>(words[(bit >> 5) + 1]) << 32;
-    return static_cast<uint32_t>(pair >> shift) & ((1U << bits) - 1);
+    return words[bit >> 5] >> (bit & 31) & ((1U << bits) - 1);
 }
 
 } // namespace
@@ -68,7 +54,7 @@ Weights prepare(samebits_context *context, Tensor w, Tensor scales, Tensor *bias
     return Weights(weights);
 }
 
-Tensor dequantize(const Tensor &packed, const Tensor &scales, const Tensor *biases, const Quantization &q)
+Tensor dequantize(const Tensor &packed, const Tensor &scales, const Quantization &q)
 {
     const Tensor w = packed.strides[1] == 1 ? packed : packed.contiguous();
     const int64_t n = w.shape[0], k = w.shape[1] * 32 / q.bits;
@@ -76,16 +62,12 @@ Tensor dequantize(const Tensor &packed, const Tensor &scales, const Tensor *bias
     auto *out = reinterpret_cast<float *>(result.data);
     for (int64_t row = 0; row < n; row++) {
         const auto *words = reinterpret_cast<const uint32_t *>(w.data) + row * w.strides[0];
-        for (int64_t i = 0; i < k; i++, out++) {
+        for (int64_t i = 0; i < k; i++) {
             const uint32_t code = code_at(words, i, q.bits);
-            const int64_t group = i / q.group;
-            if (q.affine()) {
-                *out = std::fmaf(number(scales, row, group), static_cast<float>(code), number(*biases, row, group));
-                continue;
-            }
-            const auto scale = static_cast<uint8_t>(scales.data[row * scales.strides[0] + group * scales.strides[1]]);
-            *out = (q.bits == 4 ? e2m1(code) : e4m3(code)) *
-                   (q.mode == mx::QuantizationMode::Nvfp4 ? e4m3(scale) : e8m0(scale));
+            const auto scale =
+                static_cast<uint8_t>(scales.data[row * scales.strides[0] + i / q.group * scales.strides[1]]);
+            *out++ = (q.bits == 4 ? e2m1(code) : e4m3(code)) *
+                     (q.mode == mx::QuantizationMode::Nvfp4 ? e4m3(scale) : e8m0(scale));
         }
     }
     return result;
