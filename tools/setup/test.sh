@@ -191,11 +191,13 @@ test_python() {
     step "build: Python wheel" build_wheel || return 0
     if ((QUICK)); then
         step "PyTorch" skip "--quick" || true
+        step "Python package" test_wheel || true
+        step "Python package, MLX" skip "--quick" || true
     else
         step "PyTorch" get_torch || true
+        step "Python package" test_wheel || true
+        step "Python package, MLX" test_mlx || true
     fi
-    step "Python package" test_wheel || true
-    step "Python package, MLX" test_mlx || true
 }
 
 cmd_test() {
