@@ -31,15 +31,15 @@ python_packages() {
     (cd "$ROOT" && sha256sum "tools/setup/requirements/$1.txt") > "$stamp"
 }
 
-# The same for packages of gigabytes: the files stay in build/downloads, so that an environment made anew, or a machine that
+# python_large_packages NAME SECONDS: the same for packages of gigabytes, fetched in so many seconds or not at all; the files stay in build/downloads, so that an environment made anew, or a machine that
 # keeps the folder, does not fetch them again.
 python_large_packages() {
     local stamp=$VENV/.$1.sha256 list=$ROOT/tools/setup/requirements/$1.txt
     local -a pinned=(--no-deps --only-binary :all: --require-hashes -r "$list")
-    need_python
+    need_python || return 1
     if [[ -f $stamp ]] && (cd "$ROOT" && sha256sum --check --status "$stamp"); then return 0; fi
-    quietly "download $1" "${PIP[@]}" download -d "$BUILD/downloads" "${pinned[@]}"
-    quietly "Python packages $1" "${PIP[@]}" install --no-index --find-links "$BUILD/downloads" "${pinned[@]}"
+    quietly "download $1" timeout "$2" "${PIP[@]}" download -d "$BUILD/downloads" "${pinned[@]}" || return 1
+    quietly "Python packages $1" "${PIP[@]}" install --no-index --find-links "$BUILD/downloads" "${pinned[@]}" || return 1
     (cd "$ROOT" && sha256sum "tools/setup/requirements/$1.txt") > "$stamp"
 }
 
