@@ -31,8 +31,8 @@ python_packages() {
     (cd "$ROOT" && sha256sum "tools/setup/requirements/$1.txt") > "$stamp"
 }
 
-# python_large_packages NAME SECONDS: the same for packages of gigabytes, fetched in so many seconds or not at all; the files stay in build/downloads, so that an environment made anew, or a machine that
-# keeps the folder, does not fetch them again.
+# python_large_packages NAME SECONDS: the same for packages of gigabytes, fetched in so many seconds or not at all. The files
+# stay in build/downloads, so that an environment made anew, or a machine that keeps the folder, does not fetch them again.
 python_large_packages() {
     local stamp=$VENV/.$1.sha256 list=$ROOT/tools/setup/requirements/$1.txt
     local -a pinned=(--no-deps --only-binary :all: --require-hashes -r "$list")

@@ -54,11 +54,20 @@ SB_INLINE vf power_of_two_or_inf(vi e)
     return vf_select(vf_eq(vi_to_f(e), vf_set1(255.0f)), vf_set1(INFINITY), power_of_two(e));
 }
 
-/* E4M3 in the highest byte of each lane, without its NaN, times 2^(p - 120), as the factor 2^p has it: exact. */
-SB_INLINE vf from_e4m3(vi bytes, float factor)
+/* E4M3 in the highest byte of each lane, without its NaN, times 2^(p - 120): exact. Where its exponent may be 0, but
+ * for the number 0, such a number is made of an integer: as a subnormal f32 it would take some CPUs over a hundred
+ * cycles. */
+SB_INLINE vf from_e4m3(vi bytes, int may_be_small, int p)
 {
     const vi sign = vi_and(bytes, vi_set1(INT32_MIN)), magnitude = vi_and(vi_shr(bytes, 4), vi_set1(0x07F00000));
-    return vi_as_f(vi_or(sign, vf_bits(vf_mul(vi_as_f(magnitude), vf_set1(factor)))));
+    vf number;
+    if (may_be_small) {
+        const vf small = vf_mul(vi_to_f(magnitude), vf_set1(sb_float((uint32_t)(p - 22) << 23)));
+        const vm is_small = vf_eq(vi_to_f(vi_and(magnitude, vi_set1(0x07800000))), vf_zero());
+        number = vf_select(is_small, small, vi_as_f(vi_add(magnitude, vi_set1(p << 23))));
+    } else
+        number = vf_mul(vi_as_f(magnitude), vf_set1(sb_float((uint32_t)(p + 127) << 23)));
+    return vi_as_f(vi_or(sign, vf_bits(number)));
 }
 /* Where its NaN is. */
 SB_INLINE vm e4m3_is_nan(vi bytes)
@@ -72,9 +81,9 @@ SB_INLINE vf half_e4m3(samebits_format f, const uint8_t *p)
     const vi byte = vi_load_u8(p);
     if (f == SAMEBITS_FORMAT_NVFP4)
         return vf_select(vf_eq(vi_to_f(byte), vf_set1(127.0f)), vf_zero(),
-                         from_e4m3(vi_and(vi_shl(byte, 24), vi_set1(0x7F000000)), 0x1p119f));
+                         from_e4m3(vi_and(vi_shl(byte, 24), vi_set1(0x7F000000)), 1, 119));
     const vi bytes = vi_shl(byte, 24);
-    return vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), from_e4m3(bytes, 0x1p119f));
+    return vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), from_e4m3(bytes, 1, 119));
 }
 
 /* The group's scales as they lie. */

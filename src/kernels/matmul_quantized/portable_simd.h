@@ -82,8 +82,8 @@ SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
     const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
     if (is_e4m3(f)) {
         const vi bytes = above ? vi_shl(fields, above) : fields;
-        if (sb_quant_is_e2m1(f)) return vf_mul(d, from_e4m3(bytes, 0x1p120f));
-        const vf twice = from_e4m3(bytes, 0x1p121f);
+        if (sb_quant_is_e2m1(f)) return vf_mul(d, from_e4m3(bytes, 0, 120));
+        const vf twice = from_e4m3(bytes, 1, 121);
         return vf_mul(d, vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), twice));
     }
 #if SB_VL == 16
