@@ -59,26 +59,13 @@ static samebits_status run(const samebits_context *context, norm_sum *p, const s
     return SAMEBITS_OK;
 }
 
-/* A tensor as x, which must not lie over another. */
-static samebits_status check_like_x(const DLTensor *tensor, const char *name, const sb_view *x, sb_view *view)
-{
-    const samebits_status status = sb_view_of(tensor, name, SB_SET_FLOATS, 1, SB_MAX_DIMS, view);
-    if (status) return status;
-    int same = x->ndim == view->ndim;
-    for (int i = 0; same && i < x->ndim; i++) same = x->shape[i] == view->shape[i];
-    char have[128], want[128];
-    if (same) return SAMEBITS_OK;
-    return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s", name, sb_shape_text(view, have),
-                   sb_shape_text(x, want));
-}
-
 static samebits_status check_tensors(norm_sum *p, const DLTensor *x, const DLTensor *residual, const DLTensor *sum,
                                      const DLTensor *out)
 {
     samebits_status status;
     if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p->x)) ||
-        (status = check_like_x(residual, "residual", &p->x, &p->residual)) ||
-        (status = check_like_x(sum, "sum", &p->x, &p->sum)) || (status = check_like_x(out, "out", &p->x, &p->out)))
+        (status = sb_check_like(residual, "residual", &p->x, &p->residual)) ||
+        (status = sb_check_like(sum, "sum", &p->x, &p->sum)) || (status = sb_check_like(out, "out", &p->x, &p->out)))
         return status;
     if (p->sum.dtype != SB_F32 && p->sum.dtype != p->x.dtype && p->sum.dtype != p->residual.dtype)
         return sb_fail(SAMEBITS_ERR_DTYPE, "sum is %s, want f32, x's %s or residual's %s", sb_dtype_name(p->sum.dtype),

@@ -9,20 +9,26 @@ samebits_format sb_format_of(sb_dtype dtype)
     }
 }
 
+samebits_status sb_check_like(const DLTensor *tensor, const char *name, const sb_view *x, sb_view *view)
+{
+    const samebits_status status = sb_view_of(tensor, name, SB_SET_FLOATS, 1, SB_MAX_DIMS, view);
+    if (status) return status;
+    int same = x->ndim == view->ndim;
+    for (int i = 0; same && i < x->ndim; i++) same = x->shape[i] == view->shape[i];
+    if (same) return SAMEBITS_OK;
+    char have[128], want[128];
+    return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s", name, sb_shape_text(view, have),
+                   sb_shape_text(x, want));
+}
+
 samebits_status sb_check_rows(const samebits_context *context, const DLTensor *x, const DLTensor *out, sb_view *xv,
                               sb_view *ov)
 {
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
     samebits_status status;
     if ((status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, xv)) ||
-        (status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, ov)))
+        (status = sb_check_like(out, "out", xv, ov)))
         return status;
-    int same = xv->ndim == ov->ndim;
-    for (int i = 0; same && i < xv->ndim; i++) same = xv->shape[i] == ov->shape[i];
-    if (!same) {
-        char have[128], want[128];
-        return sb_fail(SAMEBITS_ERR_SHAPE, "out is %s, want x's %s", sb_shape_text(ov, have), sb_shape_text(xv, want));
-    }
     if (ov->dtype != SB_F32 && ov->dtype != xv->dtype)
         return sb_fail(SAMEBITS_ERR_DTYPE, "out is %s, want f32 or x's %s", sb_dtype_name(ov->dtype),
                        sb_dtype_name(xv->dtype));

@@ -10,6 +10,9 @@
 /* The element format of a float dtype. */
 samebits_format sb_format_of(sb_dtype dtype);
 
+/* A tensor of floats of x's shape, `name` in messages. */
+samebits_status sb_check_like(const DLTensor *tensor, const char *name, const sb_view *x, sb_view *view);
+
 /* Checks that are the same for all of these ops: context, x (..., N), out as x, out's dtype x's or f32, out
  * free of overlap with itself and with x unless it is x. */
 samebits_status sb_check_rows(const samebits_context *context, const DLTensor *x, const DLTensor *out, sb_view *x_view,
