@@ -17,16 +17,39 @@ typedef struct error {
 } error;
 
 /* Over the RMS of the exact values, so that ops of any scale compare. */
+typedef struct spread {
+    double square, size, largest;
+} spread;
+
+static void add_error(spread *s, double error, double exact)
+{
+    s->square += error * error;
+    s->size += exact * exact;
+    s->largest = fmax(s->largest, fabs(error));
+}
+
+static error finish(const spread *s, int64_t count)
+{
+    return (error){sqrt(s->square / s->size), s->largest / sqrt(s->size / (double)count)};
+}
+
 static error error_of(const double *exact, const float *have, int64_t count)
 {
-    double square = 0.0, size = 0.0, largest = 0.0;
+    spread s = {0};
+    for (int64_t i = 0; i < count; i++) add_error(&s, (double)have[i] - exact[i], exact[i]);
+    return finish(&s, count);
+}
+
+/* Of f64, whose exact values are those of long double, or of the parts of complex64. */
+static error error_of_wide(dtype type, const long double *exact, const void *have, int64_t count)
+{
+    spread s = {0};
     for (int64_t i = 0; i < count; i++) {
-        const double e = (double)have[i] - exact[i];
-        square += e * e;
-        size += exact[i] * exact[i];
-        largest = fmax(largest, fabs(e));
+        const long double value =
+            type == T_F64 ? (long double)((const double *)have)[i] : (long double)((const float *)have)[i];
+        add_error(&s, (double)(value - exact[i]), (double)exact[i]);
     }
-    return (error){sqrt(square / size), largest / sqrt(size / (double)count)};
+    return finish(&s, count);
 }
 
 /* Sums of twelve bytes of noise: close to a normal distribution, made with integers alone. */
@@ -37,6 +60,20 @@ static void fill_normal(tensor *t, rng *r)
         for (int k = 0; k < 12; k++) sum += (int)(rng_next(r) >> 48 & 0xFFFF);
         tensor_set(t, i, (float)(sum - 6 * 65535) * (1.0f / 65536));
     }
+}
+
+/* The same in both parts of complex64, and with all bits of f64. */
+static void fill_normal_wide(tensor *t, rng *r)
+{
+    tensor floats;
+    const int64_t count = tensor_count(t);
+    tensor_make2(&floats, T_F32, LAYOUT_PLAIN, 1, 2 * count);
+    fill_normal(&floats, r);
+    for (int64_t i = 0; i < count; i++) {
+        const double d = (double)tensor_get(&floats, 2 * i) + 0x1p-24 * (double)tensor_get(&floats, 2 * i + 1);
+        memcpy(tensor_at(t, i), t->type == T_F64 ? (const void *)&d : tensor_at(&floats, 2 * i), 8);
+    }
+    tensor_free(&floats);
 }
 
 static double exact_activation(samebits_activation activation, double t)
@@ -61,8 +98,8 @@ static void exact_product(const problem *p, const float *x, double *out)
     for (int64_t col = 0; col < p->n; col++) {
         double t = 0.0;
         for (int64_t i = 0; i < p->k; i++) t += (double)x[i] * (double)p->wide[col * p->k + i];
-        t *= (double)e->alpha;
-        if (e->c) t += (double)e->beta * (double)tensor_get(&p->c, col);
+        t *= e->alpha;
+        if (e->c) t += e->beta * (double)tensor_get(&p->c, col);
         if (e->bias) t += (double)tensor_get(&p->bias, col);
         out[col] = exact_activation(e->activation, t);
     }
@@ -171,6 +208,56 @@ static void measure_peer(const problem *p, const tensor *x, const double *exact,
     }
     line->peer_rms = e.rms;
     line->peer_largest = e.largest;
+}
+
+static void exact_wide(const problem *p, const tensor *x, long double *out)
+{
+    const int complex = x->type == T_C64;
+    for (int64_t row = 0; row < x->shape[0]; row++)
+        for (int64_t col = 0; col < p->n; col++) {
+            const double *xd = tensor_at(x, row * p->k), *wd = tensor_at(&p->w, col * p->k);
+            const float *xc = tensor_at(x, row * p->k), *wc = tensor_at(&p->w, col * p->k);
+            long double re = 0.0L, im = 0.0L;
+            for (int64_t i = 0; i < p->k && !complex; i++) re += (long double)xd[i] * (long double)wd[i];
+            for (int64_t i = 0; i < 2 * p->k && complex; i += 2) {
+                re += (long double)xc[i] * (long double)wc[i] - (long double)xc[i + 1] * (long double)wc[i + 1];
+                im += (long double)xc[i] * (long double)wc[i + 1] + (long double)xc[i + 1] * (long double)wc[i];
+            }
+            *out++ = re;
+            if (complex) *out++ = im;
+        }
+}
+
+/* Products of f64 and complex64 without an epilogue. */
+static void measure_wide(const op *o, const stock *stocks, int stock_count, accuracy_line *line)
+{
+    rng r = {11};
+    problem p;
+    tensor x, out;
+    problem_make(&p, o, DEPTH, WIDTH, &r);
+    fill_normal_wide(&p.w, &r);
+    tensor_make2(&x, o->x, LAYOUT_PLAIN, ROWS, p.k);
+    tensor_make2(&out, o->out, LAYOUT_PLAIN, ROWS, p.n);
+    fill_normal_wide(&x, &r);
+    cli_check(o->run(&p, cli_context(SAMEBITS_CPU_AUTO, 0, 0), &x.dl, &out.dl), o->name);
+    const int64_t count = ROWS * p.n * (o->x == T_C64 ? 2 : 1);
+    long double *exact = cli_alloc((size_t)count * sizeof *exact);
+    exact_wide(&p, &x, exact);
+    error e = error_of_wide(o->x, exact, tensor_at(&out, 0), count);
+    *line = (accuracy_line){
+        .op = o->name, .form = o->form, .order = samebits_order_name(o->order), .rms = e.rms, .largest = e.largest};
+    if (stock_count && stocks[0].linear_wide) {
+        stocks[0].linear_wide(&stocks[0], o->x, ROWS, p.n, p.k, tensor_at(&x, 0), tensor_at(&p.w, 0),
+                              tensor_at(&out, 0));
+        e = error_of_wide(o->x, exact, tensor_at(&out, 0), count);
+        line->peer = stocks[0].name;
+        line->peer_rms = e.rms;
+        line->peer_largest = e.largest;
+    }
+    free(exact);
+    tensor_free(&x);
+    tensor_free(&out);
+    problem_free(&p);
 }
 
 static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_library *ggml, accuracy_line *line)
@@ -291,6 +378,7 @@ static int has_exact(const op *o)
                                        "mean",    "embedding",  "top_k",        "sample"};
     for (size_t i = 0; i < CLI_COUNT(none); i++)
         if (!strcmp(o->name, none[i])) return 0;
+    if (dtype_is_wide(o->x) && o->flags & OP_EPILOGUE) return 0;
     return !(o->flags & OP_YARN);
 }
 
@@ -306,7 +394,11 @@ int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggm
             (!only && !strcmp(ops[i].name, "matmul_quantized")))
             continue;
         progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);
-        measure_op(&ops[i], stocks, stock_count, ggml, &(*lines)[count++]);
+        accuracy_line *line = &(*lines)[count++];
+        if (dtype_is_wide(ops[i].x))
+            measure_wide(&ops[i], stocks, stock_count, line);
+        else
+            measure_op(&ops[i], stocks, stock_count, ggml, line);
     }
     for (int i = 0; i < attention_form_count && (!only || !strcmp(only, "attention")); i++)
         measure_attention(&attention_forms[i], ggml, &(*lines)[count++]);

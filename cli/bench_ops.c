@@ -31,15 +31,19 @@ static void run_ours(void *arg)
 /* A call of a stock library. */
 typedef struct theirs {
     const stock *s;
+    dtype type;
     int64_t m, n, k;
-    const float *x, *w;
-    float *out;
+    const void *x, *w;
+    void *out;
 } theirs;
 
 static void run_theirs(void *arg)
 {
     const theirs *t = arg;
-    t->s->linear(t->s, t->m, t->n, t->k, t->x, t->w, t->out);
+    if (dtype_is_wide(t->type))
+        t->s->linear_wide(t->s, t->type, t->m, t->n, t->k, t->x, t->w, t->out);
+    else
+        t->s->linear(t->s, t->m, t->n, t->k, t->x, t->w, t->out);
 }
 
 typedef struct ggml_call {
@@ -64,19 +68,21 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     tensor_fill(&x, FILL_UNIT, &r);
     ours mine = {p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
     bench_join(line, "samebits", run_ours, &mine);
-    float *theirs_out = cli_alloc((size_t)(m * p->n) * sizeof(float));
+    void *theirs_out = cli_alloc((size_t)(m * p->n) * 8);
     theirs peers[BENCH_PEERS];
-    for (int i = 0; i < b->stock_count && i < BENCH_PEERS - 2 && o->w == T_F32; i++) {
-        peers[i] = (theirs){&b->stocks[i], m, p->n, p->k, tensor_at(&x, 0), p->wide, theirs_out};
+    const int wide = dtype_is_wide(o->w);
+    for (int i = 0; i < b->stock_count && i < BENCH_PEERS - 2 && (wide || o->w == T_F32); i++) {
+        if (wide && !b->stocks[i].linear_wide) continue;
+        peers[i] = (theirs){&b->stocks[i], o->w, m, p->n, p->k, tensor_at(&x, 0), tensor_at(&p->w, 0), theirs_out};
         if (b->stocks[i].set_threads) b->stocks[i].set_threads(&b->stocks[i], b->threads);
         bench_join(line, b->stocks[i].name, run_theirs, &peers[i]);
     }
     ggml_call g = {NULL, b->threads};
-    if (b->ggml && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
+    if (b->ggml && !wide && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
         g.op = ggml_linear(b->ggml, o->format, &p->w, p->k, &x);
         bench_join(line, ggml_name(b->ggml), run_ggml, &g);
     }
-    line->flops = 2.0 * (double)(m * p->k * p->n);
+    line->flops = (o->w == T_C64 ? 8.0 : 2.0) * (double)(m * p->k * p->n);
     line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
     if (o->w == T_U32) line->bytes += (double)tensor_count(&p->scales) * (double)dtype_size(p->scales.type);
     if (p->biases.memory) line->bytes += (double)tensor_count(&p->biases) * (double)dtype_size(p->biases.type);
@@ -112,6 +118,8 @@ void bench_products(bench *b)
     product_lines(b, "linear", "f32", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear_prepared", "f32*f16", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear_prepared", "f32*bf16", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear", "f64", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear", "complex64", SAMEBITS_ORDER_PORTABLE_1);
 }
 
 void bench_quantized(bench *b)

@@ -14,7 +14,7 @@
 #include "table.h"
 
 /* FNV-1a, 64 bits, over the bytes of each value from the lowest. */
-static void hash_bits(uint64_t *hash, uint32_t bits, size_t size)
+static void hash_bits(uint64_t *hash, uint64_t bits, size_t size)
 {
     for (size_t i = 0; i < size; i++) *hash = (*hash ^ (bits >> (8 * i) & 0xFF)) * 0x100000001B3u;
 }
@@ -23,7 +23,7 @@ void fingerprint_add(uint64_t *hash, const tensor *t)
 {
     const int64_t count = tensor_count(t);
     for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = 0;
+        uint64_t bits = 0;
         memcpy(&bits, tensor_at(t, i), dtype_size(t->type));
         hash_bits(hash, bits, dtype_size(t->type));
     }

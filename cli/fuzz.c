@@ -31,7 +31,8 @@ static int64_t draw_size(rng *r, int64_t most)
 
 static layout draw_layout(rng *r) { return rng_below(r, 2) ? LAYOUT_PLAIN : (layout)rng_below(r, LAYOUT_COUNT); }
 
-static dtype draw_float(rng *r) { return (dtype)rng_below(r, 3); }
+/* A dtype that c and bias may have. */
+static dtype draw_float(const op *o, rng *r) { return dtype_is_wide(o->out) ? o->out : (dtype)rng_below(r, 3); }
 
 /* The host's way to call: threads of its own or ours, rounding mode and flushing. */
 typedef struct manner {
@@ -111,7 +112,7 @@ static void redraw_weights(problem *p, rng *r)
     p->w = w;
     p->w.dl.shape = p->w.shape;
     p->w.dl.strides = p->w.stride;
-    for (int64_t row = 0; row < p->n; row++)
+    for (int64_t row = 0; row < p->n && p->wide; row++)
         if (mlx)
             mlx_row(p, row, p->wide + row * p->k);
         else if (blocks)
@@ -123,10 +124,10 @@ static void redraw_weights(problem *p, rng *r)
     problem_prepare(p, cli_context(SAMEBITS_CPU_AUTO, 1, 0));
 }
 
-static float draw_factor(rng *r)
+static double draw_factor(rng *r)
 {
     static const float some[] = {1.0f, 1.0f, 0.0f, -1.0f, 0.7f, -3.25f, 0x1p-130f, 0x1p100f};
-    return some[rng_below(r, CLI_COUNT(some))];
+    return (double)some[rng_below(r, CLI_COUNT(some))];
 }
 
 static void redraw_epilogue(problem *p, rng *r)
@@ -139,17 +140,18 @@ static void redraw_epilogue(problem *p, rng *r)
     e->alpha = draw_factor(r);
     e->beta = draw_factor(r);
     if (addmm || rng_below(r, 2)) {
-        tensor_make2(&p->c, draw_float(r), draw_layout(r), 1, p->n);
+        tensor_make2(&p->c, draw_float(p->op, r), draw_layout(r), 1, p->n);
         fill_rows(&p->c, r);
         e->c = &p->c.dl;
     }
     if (addmm) return;
     if (rng_below(r, 2)) {
-        tensor_make(&p->bias, draw_float(r), draw_layout(r), 1, &p->n);
+        tensor_make(&p->bias, draw_float(p->op, r), draw_layout(r), 1, &p->n);
         tensor_fill(&p->bias, (fill)rng_below(r, FILL_COUNT), r);
         e->bias = &p->bias.dl;
     }
-    e->activation = (samebits_activation)rng_below(r, SAMEBITS_ACTIVATION_COUNT);
+    if (p->op->out == T_F64) e->activation = rng_below(r, 2) ? SAMEBITS_ACTIVATION_RELU : SAMEBITS_ACTIVATION_NONE;
+    if (!dtype_is_wide(p->op->out)) e->activation = (samebits_activation)rng_below(r, SAMEBITS_ACTIVATION_COUNT);
 }
 
 /* A matrix as `batches` matrices of fewer rows. */

@@ -116,6 +116,12 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         name, form, T_##type, T_##type, T_##out, PORTABLE, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags),                 \
             SAMEBITS_ACTIVATION_##activation, run, plain_product                                                       \
     }
+/* Elements of 8 bytes, which have no weight format: what the table asks of a format is that of f32. */
+#define WIDE(name, form, type, flags, activation, run, plain)                                                          \
+    {                                                                                                                  \
+        name, form, T_##type, T_##type, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, OP_HAS_N | (flags),                   \
+            SAMEBITS_ACTIVATION_##activation, run, plain                                                               \
+    }
 /* Weights of a 16-bit format under f32 activations. */
 #define MIXED(form, type)                                                                                              \
     {                                                                                                                  \
@@ -189,6 +195,14 @@ const op ops[] = {
     FLOATS("linear", "f32+bias+silu", F32, F32, OP_EPILOGUE, SILU, run_linear),
     FLOATS("linear", "f16+bias+gelu", F16, F32, OP_EPILOGUE, GELU, run_linear),
     FLOATS("linear", "bf16+bias+gelu_tanh", BF16, F32, OP_EPILOGUE, GELU_TANH, run_linear),
+    WIDE("matmul", "f64", F64, 0, NONE, run_matmul, plain_f64),
+    WIDE("matmul", "complex64", C64, 0, NONE, run_matmul, plain_complex),
+    WIDE("addmm", "f64", F64, OP_EPILOGUE, NONE, run_addmm, plain_f64),
+    WIDE("addmm", "complex64", C64, OP_EPILOGUE, NONE, run_addmm, plain_complex),
+    WIDE("linear", "f64", F64, 0, NONE, run_linear, plain_f64),
+    WIDE("linear", "complex64", C64, 0, NONE, run_linear, plain_complex),
+    WIDE("linear", "f64+bias+relu", F64, OP_EPILOGUE, RELU, run_linear, plain_f64),
+    WIDE("linear", "complex64+bias", C64, OP_EPILOGUE, NONE, run_linear, plain_complex),
     FLOATS("linear_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_prepared),
     FLOATS("linear_prepared", "f16", F16, F16, OP_PREPARED, NONE, run_prepared),
     FLOATS("linear_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_prepared),
@@ -345,6 +359,10 @@ static void make_rows(problem *p, rng *r)
     size_t row_size = 0;
     cli_check(samebits_format_row_size(o->format, p->k, &row_size), "samebits_format_row_size");
     tensor_make2(&p->w, o->w, LAYOUT_PLAIN, p->n, o->w == T_U8 ? (int64_t)row_size : p->k);
+    if (dtype_is_wide(o->w)) {
+        tensor_fill(&p->w, o->flags & OP_EPILOGUE ? FILL_UNIT : FILL_SPREAD, r);
+        return;
+    }
     p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
     if (o->w == T_U8) {
         quant_fill(o->format, &p->w, r);

@@ -16,7 +16,7 @@ typedef struct problem {
     tensor bias, c;        /* (N), and (1, N) for addmm */
     samebits_epilogue epilogue;
     samebits_weights *prepared;
-    float *wide; /* w as f32, for the plain C versions */
+    float *wide; /* w as f32, for the plain C versions; not of f64 and complex64 */
 } problem;
 
 typedef enum op_flags {

@@ -47,6 +47,8 @@ static float dot(const float *x, const float *w, int64_t k, int64_t chunk, int s
     return total;
 }
 
+float plain_dot(const float *x, const float *w, int64_t k) { return dot(x, w, k, 256, 0); }
+
 /* What a vector kernel over K would do: eight running sums, then their sum. */
 static float dot_lanes(const float *x, const float *w, int64_t k)
 {
@@ -85,8 +87,8 @@ static float faulty_dot(const plain_call *call, int64_t row, const float *x, con
 float plain_epilogue(const problem *p, int64_t col, float t)
 {
     const samebits_epilogue *e = &p->epilogue;
-    t = e->alpha * t;
-    if (e->c) t = fmaf(e->beta, tensor_get(&p->c, col), t);
+    t = (float)e->alpha * t;
+    if (e->c) t = fmaf((float)e->beta, tensor_get(&p->c, col), t);
     if (e->bias) t += tensor_get(&p->bias, col);
     return plain_activation(e->activation, t);
 }

@@ -38,8 +38,10 @@ struct plain_call {
     tensor *out;     /* (M, N) */
 };
 
-/* Products with f32 weights (problem.wide); int8-1; norms, softmaxes and reductions. */
+/* Products with f32 weights (problem.wide); of f64 and of complex64; int8-1; norms, softmaxes and reductions. */
 void plain_product(const plain_call *call);
+void plain_f64(const plain_call *call);
+void plain_complex(const plain_call *call);
 void plain_int8(const plain_call *call);
 void plain_rms_norm(const plain_call *call);
 void plain_layer_norm(const plain_call *call);
@@ -78,6 +80,8 @@ void plain_scale(const plain_call *call);
 /* One row after another, as f32, in the order's floating-point environment. */
 void plain_each_row(const plain_call *call, void (*row_fn)(const plain_call *, const float *, int64_t));
 
+/* spec/order.md, section dot. */
+float plain_dot(const float *x, const float *w, int64_t k);
 /* From the sum to the value that is rounded to the output's dtype. */
 float plain_epilogue(const problem *p, int64_t col, float t);
 

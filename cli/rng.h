@@ -32,4 +32,13 @@ static inline uint32_t rng_f32_bits(rng *r, int span)
     return sign | exponent << 23 | (uint32_t)(u & 0x7FFFFF);
 }
 
+/* Bits of an f64: sign, exponent and 23 bits of mantissa of such an f32, and 29 bits more; zeros stay zeros. */
+static inline uint64_t rng_f64_bits(rng *r, int span)
+{
+    const uint32_t high = rng_f32_bits(r, span);
+    const uint64_t low = rng_next(r) >> 35, sign = (uint64_t)(high >> 31) << 63;
+    if (!(high << 1)) return sign;
+    return sign | (uint64_t)((high >> 23 & 0xFF) + 1023 - 127) << 52 | (uint64_t)(high & 0x7FFFFF) << 29 | low;
+}
+
 #endif

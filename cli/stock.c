@@ -11,6 +11,10 @@ enum { CBLAS_ROW_MAJOR = 101, CBLAS_NO_TRANS = 111, CBLAS_TRANS = 112 };
 
 typedef void cblas_sgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float *a,
                             int lda, const float *b, int ldb, float beta, float *c, int ldc);
+typedef void cblas_dgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, double alpha, const double *a,
+                            int lda, const double *b, int ldb, double beta, double *c, int ldc);
+typedef void cblas_cgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a,
+                            int lda, const void *b, int ldb, const void *beta, void *c, int ldc);
 typedef int dnnl_sgemm_fn(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                           int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
@@ -18,6 +22,18 @@ static void linear_cblas(const stock *s, int64_t m, int64_t n, int64_t k, const 
 {
     ((cblas_sgemm_fn *)s->sgemm)(CBLAS_ROW_MAJOR, CBLAS_NO_TRANS, CBLAS_TRANS, (int)m, (int)n, (int)k, 1.0f, x, (int)k,
                                  w, (int)k, 0.0f, out, (int)n);
+}
+
+static void linear_wide_cblas(const stock *s, dtype type, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
+                              void *out)
+{
+    static const float one[2] = {1.0f, 0.0f}, zero[2] = {0.0f, 0.0f};
+    if (type == T_F64)
+        ((cblas_dgemm_fn *)s->dgemm)(CBLAS_ROW_MAJOR, CBLAS_NO_TRANS, CBLAS_TRANS, (int)m, (int)n, (int)k, 1.0, x,
+                                     (int)k, w, (int)k, 0.0, out, (int)n);
+    else
+        ((cblas_cgemm_fn *)s->cgemm)(CBLAS_ROW_MAJOR, CBLAS_NO_TRANS, CBLAS_TRANS, (int)m, (int)n, (int)k, one, x,
+                                     (int)k, w, (int)k, zero, out, (int)n);
 }
 
 static void linear_dnnl(const stock *s, int64_t m, int64_t n, int64_t k, const float *x, const float *w, float *out)
@@ -80,7 +96,9 @@ static char *cblas_name(void *library, const char *path)
 /* Describes the library in `path`; 0 if it cannot be opened or has no product. */
 static int open_one(const char *path, stock *s)
 {
-    static const char *const sgemm[] = {"cblas_sgemm", "scipy_cblas_sgemm", NULL};
+    static const char *const sgemm[] = {"cblas_sgemm", "scipy_cblas_sgemm", NULL},
+                             *const dgemm[] = {"cblas_dgemm", "scipy_cblas_dgemm", NULL},
+                             *const cgemm[] = {"cblas_cgemm", "scipy_cblas_cgemm", NULL};
     static const char *const threads[] = {"openblas_set_num_threads", "scipy_openblas_set_num_threads",
                                           "MKL_Set_Num_Threads",      "bli_thread_set_num_threads",
                                           "omp_set_num_threads",      NULL};
@@ -89,6 +107,9 @@ static int open_one(const char *path, stock *s)
     *s = (stock){.linear = linear_cblas, .threads = symbol(library, threads)};
     s->set_threads = s->threads ? threads_by_value : NULL;
     s->sgemm = symbol(library, sgemm);
+    s->dgemm = symbol(library, dgemm);
+    s->cgemm = symbol(library, cgemm);
+    s->linear_wide = s->dgemm && s->cgemm ? linear_wide_cblas : NULL;
     if (s->sgemm) {
         s->name = cblas_name(library, path);
         return 1;

@@ -2,15 +2,18 @@
 #ifndef STOCK_H
 #define STOCK_H
 
-#include "cli.h"
+#include "tensor.h"
 
 typedef struct stock stock;
 struct stock {
     char *name; /* "OpenBLAS 0.3.34", or "built-in naive" */
     /* out (M, N) = x (M, K) w^T, w (N, K), all contiguous. */
     void (*linear)(const stock *s, int64_t m, int64_t n, int64_t k, const float *x, const float *w, float *out);
+    /* The same of f64 or complex64; NULL: it has no such products. */
+    void (*linear_wide)(const stock *s, dtype type, int64_t m, int64_t n, int64_t k, const void *x, const void *w,
+                        void *out);
     void (*set_threads)(const stock *s, int threads); /* NULL: it has no such call */
-    void *sgemm, *threads;                            /* its own functions */
+    void *sgemm, *dgemm, *cgemm, *threads;            /* its own functions */
 };
 
 /* Opens what the system has, and `path` (a list separated by ':') if not NULL; ends the program if a path

@@ -15,19 +15,20 @@ const char *layout_name(layout l)
 
 const char *dtype_name(dtype type)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32"};
+    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32", "f64", "complex64"};
     return names[type];
 }
 
 size_t dtype_size(dtype type)
 {
-    static const size_t sizes[] = {4, 2, 2, 1, 4, 1, 4};
+    static const size_t sizes[] = {4, 2, 2, 1, 4, 1, 4, 8, 8};
     return sizes[type];
 }
 
 static DLDataType dl_type(dtype type)
 {
-    static const uint8_t codes[] = {kDLFloat, kDLFloat, kDLBfloat, kDLUInt, kDLInt, DL_BOOL, kDLUInt};
+    static const uint8_t codes[] = {kDLFloat, kDLFloat, kDLBfloat, kDLUInt,   kDLInt,
+                                    DL_BOOL,  kDLUInt,  kDLFloat,  kDLComplex};
     return (DLDataType){codes[type], (uint8_t)(8 * dtype_size(type)), 1};
 }
 
@@ -161,45 +162,52 @@ uint32_t bits_from_f32(dtype type, float value)
     return nan ? 0x7FC00000 : bits;
 }
 
-static uint32_t load_bits(const void *at, size_t size)
+/* Of an element, from the lowest byte. */
+static uint64_t load_bits(const void *at, size_t size)
 {
-    uint32_t bits;
-    uint16_t half;
-    if (size == 4) {
-        memcpy(&bits, at, 4);
-        return bits;
+    uint64_t bits = 0;
+    switch (size) {
+    case 8: memcpy(&bits, at, 8); break;
+    case 4: memcpy(&bits, at, 4); break;
+    case 2: memcpy(&bits, at, 2); break;
+    default: memcpy(&bits, at, 1);
     }
-    if (size == 1) return *(const unsigned char *)at;
-    memcpy(&half, at, 2);
-    return half;
+    return bits;
 }
 
-static void store_bits(void *at, size_t size, uint32_t bits)
+static void store_bits(void *at, size_t size, uint64_t bits)
 {
-    const uint16_t half = (uint16_t)bits;
-    if (size == 4)
-        memcpy(at, &bits, 4);
-    else if (size == 2)
-        memcpy(at, &half, 2);
-    else
-        *(unsigned char *)at = (unsigned char)bits;
+    switch (size) {
+    case 8: memcpy(at, &bits, 8); break;
+    case 4: memcpy(at, &bits, 4); break;
+    case 2: memcpy(at, &bits, 2); break;
+    default: memcpy(at, &bits, 1);
+    }
 }
 
 float tensor_get(const tensor *t, int64_t index)
 {
-    return bits_to_f32(t->type, load_bits(tensor_at(t, index), dtype_size(t->type)));
+    const uint64_t bits = load_bits(tensor_at(t, index), dtype_size(t->type));
+    double wide;
+    memcpy(&wide, &bits, sizeof wide);
+    return t->type == T_F64 ? (float)wide : bits_to_f32(t->type, (uint32_t)bits);
 }
 
 void tensor_set(tensor *t, int64_t index, float value)
 {
-    store_bits(tensor_at(t, index), dtype_size(t->type), bits_from_f32(t->type, value));
+    const double wide = (double)value;
+    uint64_t bits = bits_from_f32(t->type, value);
+    if (t->type == T_C64) bits |= bits << 32;
+    if (t->type == T_F64) memcpy(&bits, &wide, sizeof bits);
+    store_bits(tensor_at(t, index), dtype_size(t->type), bits);
 }
 
 void tensor_row(const tensor *t, int64_t row, float *out)
 {
     const int64_t length = row_length(t), step = row_step(t);
     const char *at = tensor_at(t, row * length);
-    for (int64_t i = 0; i < length; i++) out[i] = bits_to_f32(t->type, load_bits(at + i * step, dtype_size(t->type)));
+    for (int64_t i = 0; i < length; i++)
+        out[i] = bits_to_f32(t->type, (uint32_t)load_bits(at + i * step, dtype_size(t->type)));
 }
 
 void tensor_copy(tensor *to, const tensor *from)
@@ -243,11 +251,19 @@ const char *fill_name(fill kind)
     return names[kind];
 }
 
-/* Bits of one element. Mantissa bits, and the exponent field of Inf, by dtype. */
-static uint32_t fill_bits(dtype type, fill kind, rng *r)
+/* Bits of one element; of complex64 the real part's and then the imaginary part's. */
+static uint64_t fill_bits(dtype type, fill kind, rng *r)
 {
-    static const uint32_t mantissas[] = {0x7FFFFF, 0x3FF, 0x7F}, infs[] = {0x7F800000, 0x7C00, 0x7F80};
-    const uint32_t mantissa = mantissas[type], inf = infs[type];
+    /* Mantissa bits, and the exponent field of Inf. */
+    static const uint64_t
+        mantissas[] = {[T_F32] = 0x7FFFFF, [T_F16] = 0x3FF, [T_BF16] = 0x7F, [T_F64] = ((uint64_t)1 << 52) - 1},
+        infs[] = {[T_F32] = 0x7F800000, [T_F16] = 0x7C00, [T_BF16] = 0x7F80, [T_F64] = (uint64_t)0x7FF << 52};
+    if (type == T_C64) {
+        const uint64_t real = fill_bits(T_F32, kind, r);
+        return real | fill_bits(T_F32, kind, r) << 32;
+    }
+    const uint64_t mantissa = mantissas[type], inf = infs[type];
+    if (kind <= FILL_UNIT && type == T_F64) return rng_f64_bits(r, kind == FILL_UNIT ? 2 : 20);
     if (kind <= FILL_UNIT) {
         const int span = kind == FILL_UNIT ? 2 : type == T_F16 ? 6 : 20;
         const uint32_t bits = rng_f32_bits(r, span);
@@ -256,12 +272,12 @@ static uint32_t fill_bits(dtype type, fill kind, rng *r)
         return bits_from_f32(type, value);
     }
     const uint64_t u = rng_next(r);
-    const uint32_t sign = (uint32_t)(u >> 63) << (8 * dtype_size(type) - 1);
+    const uint64_t sign = u >> 63 << (8 * dtype_size(type) - 1);
     switch (kind) {
-    case FILL_SUBNORMAL: return sign | ((uint32_t)u & mantissa);
-    case FILL_NAN: return sign | inf | ((uint32_t)u & mantissa) | 1;
+    case FILL_SUBNORMAL: return sign | (u & mantissa);
+    case FILL_NAN: return sign | inf | (u & mantissa) | 1;
     case FILL_INF: return sign | inf;
-    case FILL_HUGE: return sign | (inf - 1 - ((uint32_t)u & (mantissa >> 1)));
+    case FILL_HUGE: return sign | (inf - 1 - (u & (mantissa >> 1)));
     default: return sign;
     }
 }

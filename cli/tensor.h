@@ -5,7 +5,7 @@
 #include "cli.h"
 #include "rng.h"
 
-typedef enum dtype { T_F32, T_F16, T_BF16, T_U8, T_I32, T_BOOL, T_U32 } dtype;
+typedef enum dtype { T_F32, T_F16, T_BF16, T_U8, T_I32, T_BOOL, T_U32, T_F64, T_C64 } dtype;
 
 enum { TENSOR_DIMS = 4 };
 
@@ -54,10 +54,11 @@ static inline int64_t tensor_count(const tensor *t)
 
 /* The element with this row-major index. */
 void *tensor_at(const tensor *t, int64_t index);
+/* As f32: of f64 rounded, of complex64 the real part. */
 float tensor_get(const tensor *t, int64_t index);
-/* Row `row` (all dims but the last, row-major) as f32. */
+/* Row `row` (all dims but the last, row-major) as f32; not of f64 and complex64. */
 void tensor_row(const tensor *t, int64_t row, float *out);
-/* Rounds to the dtype; a NaN becomes the canonical one. */
+/* Rounds to the dtype; a NaN becomes the canonical one. Both parts of complex64 get the value. */
 void tensor_set(tensor *t, int64_t index, float value);
 /* Same shapes, any layouts. */
 void tensor_copy(tensor *to, const tensor *from);
@@ -80,8 +81,11 @@ void tensor_fill(tensor *t, fill kind, rng *r);
 /* Row `row` of a matrix alone. */
 void tensor_fill_row(tensor *t, int64_t row, fill kind, rng *r);
 
-/* The bits of `type` nearest to an f32, and back. */
+/* The bits of `type`, f32 or narrower, nearest to an f32, and back. */
 uint32_t bits_from_f32(dtype type, float value);
 float bits_to_f32(dtype type, uint32_t bits);
+
+/* The dtypes of 8 bytes, which have products of their own. */
+static inline int dtype_is_wide(dtype type) { return type == T_F64 || type == T_C64; }
 
 #endif

@@ -9,14 +9,16 @@
 extern "C" {
 #endif
 
-/* What happens to the f32 product before its one rounding to the output's dtype (spec/ops/matmul.md):
- * t = alpha * acc; t = fma(beta, c, t) if c; t = t + bias if bias; t = activation(t). */
+/* What happens to the product before its one rounding to the output's dtype (spec/ops/matmul.md):
+ * t = alpha * acc; t = fma(beta, c, t) if c; t = t + bias if bias; t = activation(t). In f32, with alpha and beta
+ * rounded to it; in f64 if the product is of f64. With an f64 output the activation is none or relu, with complex64
+ * none. */
 typedef struct samebits_epilogue {
     size_t struct_size; /* set by samebits_epilogue_default */
-    float alpha;
-    float beta;
-    const DLTensor *c;    /* NULL, or broadcastable to the output; f32, f16 or bf16 */
-    const DLTensor *bias; /* NULL, or (N); f32, f16 or bf16 */
+    double alpha;
+    double beta;
+    const DLTensor *c;    /* NULL, or broadcastable to the output; f32, f16 or bf16, or as an f64 or complex64 output */
+    const DLTensor *bias; /* NULL, or (N); the same dtypes */
     samebits_activation activation;
 } samebits_epilogue;
 
@@ -26,7 +28,7 @@ SAMEBITS_API void samebits_epilogue_default(samebits_epilogue *epilogue);
 /* out = epilogue(a @ b).
  * Shapes: a (..., M, K), b (..., K, N), out (..., M, N); batch dims broadcast; any strides >= 0, so a
  *   transposed b is a view. dtypes f32, f16, bf16: a and b alike, out alike or f32; with out f32 a and b may
- *   differ.
+ *   differ. Or f64 or complex64, all three of them.
  *   M, N or K of 0 is valid: nothing, or the epilogue of +0.
  * Order: portable-1, spec/ops/matmul.md.
  * Ownership: nothing is kept. epilogue may be NULL (defaults).
@@ -41,7 +43,7 @@ SAMEBITS_API samebits_status samebits_linear(samebits_context *context, const DL
 
 /* out = alpha * (a @ b) + beta * c. Otherwise as samebits_matmul. */
 SAMEBITS_API samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, const DLTensor *a,
-                                            const DLTensor *b, float alpha, float beta, DLTensor *out);
+                                            const DLTensor *b, double alpha, double beta, DLTensor *out);
 
 /* out = epilogue(x @ w^T) with prepared weights of any format.
  * Shapes: x (..., K), out (..., N). x f32, f16 or bf16 with any format; out f32 or x's dtype.

@@ -61,7 +61,7 @@ typedef struct samebits_weights samebits_weights;
  * Errors: NULL, FORMAT (also an affine or MLX one), PARAM (n or k < 0), OVERFLOW. */
 SAMEBITS_API samebits_status samebits_weights_size(samebits_format format, int64_t n, int64_t k, size_t *bytes);
 
-/* Packs weights.
+/* Packs weights. f64 and complex64 have no prepared form: samebits_linear takes them as they lie.
  * Shapes: a float format takes w (N, K) of that dtype, any strides; a quantised one takes uint8
  *   w (N, row size), rows at any stride, bytes of a row contiguous.
  * Ownership: *weights is the caller's, until samebits_weights_destroy; w is not needed afterwards.

@@ -43,6 +43,11 @@ def formats() -> dict[str, tuple[int, int]]:
     return _core.formats()
 
 
+_FLOATS = ("float32", "float16", "bfloat16")
+# Products of these have operands, results, c and bias of one dtype.
+_WIDE = ("float64", "complex64")
+
+
 class Weights:
     """Weights packed once for many products. Packing never changes a bit.
 
@@ -56,6 +61,8 @@ class Weights:
         w = _arrays.as_array(w)
         if format is None:
             dtype = _arrays.dtype_name(w)
+            if dtype in _WIDE:
+                raise TypeError(f"w is {dtype}, which has no packed form: call linear with w itself")
             if dtype not in names:
                 raise TypeError(f"w is {dtype}; name its format, one of {', '.join(formats())}")
             format = names[dtype]
@@ -76,13 +83,18 @@ class Weights:
 
 def _float_name(array: Any) -> str:
     dtype = _arrays.dtype_name(array)
-    if dtype not in ("float32", "float16", "bfloat16"):
+    if dtype not in _FLOATS:
         raise TypeError(f"an array of {dtype} is not taken; want float32, float16 or bfloat16")
     return dtype
 
 
 def _common_dtype(a: Any, b: Any) -> str:
     """The dtype of a product: the operands', or float32 where they differ."""
+    first, second = _arrays.dtype_name(a), _arrays.dtype_name(b)
+    if first == second and first in _WIDE:
+        return first
+    if first in _WIDE and second in (*_FLOATS, *_WIDE) or second in _WIDE and first in _FLOATS:
+        raise TypeError(f"{first} and {second} have no product: want operands of one dtype")
     first, second = _float_name(a), _float_name(b)
     return first if first == second else "float32"
 
@@ -115,8 +127,9 @@ def matmul(
     """activation(alpha * (a @ b) + beta * c + bias), rounded once.
 
     a (..., M, K), b (..., K, N); batch dimensions broadcast; any strides. c broadcasts to the result, bias is (N,).
-    dtypes float32, float16, bfloat16; float32 results from operands of different dtypes. activation: none, relu, silu,
-    gelu, gelu_tanh. Raises ValueError, TypeError, BufferError; out is then untouched."""
+    dtypes float32, float16, bfloat16; float32 results from operands of different dtypes. Or all of them float64
+    (activation none or relu) or complex64 (none). activation: none, relu, silu, gelu, gelu_tanh. Raises ValueError,
+    TypeError, BufferError; out is then untouched."""
     a, b = _arrays.as_array(a), _arrays.as_array(b)
     dtype = _common_dtype(a, b)
     if len(a.shape) < 2 or len(b.shape) < 2:

@@ -36,13 +36,13 @@ static PyObject *leave(call *c, PyObject *result)
 /* What products share: c, bias, alpha, beta, activation. */
 typedef struct epilogue_args {
     PyObject *c, *bias;
-    float alpha, beta;
+    double alpha, beta;
     const char *activation;
 } epilogue_args;
 
 #define EPILOGUE_ARGS                                                                                                  \
     {                                                                                                                  \
-        Py_None, Py_None, 1.0f, 0.0f, "none"                                                                           \
+        Py_None, Py_None, 1.0, 0.0, "none"                                                                             \
     }
 
 static int take_epilogue(call *c, const epilogue_args *args, samebits_epilogue *e)
@@ -83,13 +83,13 @@ static PyObject *product(PyObject *args, PyObject *kwargs, const char *format, p
 static PyObject *matmul(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    return product(args, kwargs, "O!OOO|OOffs:matmul", samebits_matmul);
+    return product(args, kwargs, "O!OOO|OOdds:matmul", samebits_matmul);
 }
 
 static PyObject *linear(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    return product(args, kwargs, "O!OOO|OOffs:linear", samebits_linear);
+    return product(args, kwargs, "O!OOO|OOdds:linear", samebits_linear);
 }
 
 static PyObject *linear_prepared(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -99,7 +99,7 @@ static PyObject *linear_prepared(PyObject *self, PyObject *args, PyObject *kwarg
     PyObject *context, *x, *weights, *out;
     const char *order_name = "portable-1";
     epilogue_args e = EPILOGUE_ARGS;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O|sOOffs:linear_prepared", keys, sbp_context_type, &context,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OO!O|sOOdds:linear_prepared", keys, sbp_context_type, &context,
                                      &x, sbp_weights_type, &weights, &out, &order_name, &e.c, &e.bias, &e.alpha,
                                      &e.beta, &e.activation))
         return NULL;

@@ -48,6 +48,28 @@ def test_epilogue(x, w, rng):
     assert bits(have) == bits(np.maximum(samebits.matmul(x, w.T) + c + bias, np.float32(0)))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_wide(rng, dtype):
+    def draw(*shape):
+        parts = rng.standard_normal((*shape, 2 if dtype == "complex64" else 1))
+        return (parts.astype(np.float32).view(dtype) if dtype == "complex64" else parts)[..., 0]
+
+    x, w, c, bias = draw(6, 300), draw(5, 300), draw(6, 5), draw(5)
+    whole = samebits.linear(x, w, bias)
+    assert whole.dtype == dtype
+    assert np.allclose(whole, x @ w.T + bias, rtol=1e-5 if dtype == "complex64" else 1e-13)
+    for i in range(6):
+        assert bits(samebits.linear(x[i : i + 1], w, bias)) == bits(whole[i : i + 1])
+    have = samebits.matmul(x.T.copy().T, w.T, c=c, beta=1.0)
+    assert bits(have) == bits(samebits.matmul(x, w.T.copy(), c=c, beta=1.0))
+    if dtype == "float64":
+        assert bits(samebits.matmul(x, w.T, alpha=0.1)) == bits(0.1 * samebits.matmul(x, w.T))
+    for other in ("float32", "float64", "complex64"):
+        if other != dtype:
+            with pytest.raises(TypeError, match="one dtype"):
+                samebits.linear(np.ones((6, 300), other), w)
+
+
 def test_empty(x, w):
     assert samebits.linear(x[:0], w).shape == (0, 5)
     assert bits(samebits.linear(x[:, :0], w[:, :0])) == bits(np.zeros((6, 5), np.float32))
@@ -64,6 +86,9 @@ def test_empty(x, w):
         (ValueError, "order", lambda x, w, out: samebits.linear(x, samebits.Weights(w), order="int8-1", out=out)),
         (ValueError, "format", lambda x, w, out: samebits.Weights(w, "q9_0")),
         (TypeError, "format", lambda x, w, out: samebits.Weights(w.astype(np.uint8))),
+        (TypeError, "packed form", lambda x, w, out: samebits.Weights(w.astype(np.float64))),
+        (TypeError, "packed form|prepared form", lambda x, w, out: samebits.Weights(w.astype(np.float64), "f32")),
+        (TypeError, "complex128", lambda x, w, out: samebits.linear(x.astype(np.complex128), w, out=out)),
         (TypeError, "float64", lambda x, w, out: samebits.linear(x.astype(np.float64), w, out=out)),
         (TypeError, "complex64", lambda x, w, out: samebits.linear(x.astype(np.complex64), w, out=out)),
         (TypeError, "no array", lambda x, w, out: samebits.linear(3, w, out=out)),

@@ -34,6 +34,13 @@ SB_INLINE uint32_t sb_bits(float f)
     return u;
 }
 
+SB_INLINE double sb_double(uint64_t u)
+{
+    double d;
+    memcpy(&d, &u, sizeof d);
+    return d;
+}
+
 SB_INLINE float sb_float(uint32_t u)
 {
     float f;

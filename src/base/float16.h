@@ -1,4 +1,5 @@
-/* f16, bf16 and E4M3: widening is exact, narrowing rounds to nearest even, NaN is canonical (spec/order.md). */
+/* f16, bf16 and E4M3: widening is exact, narrowing rounds to nearest even, NaN is canonical (spec/order.md), also of
+ * f32 and f64. */
 #ifndef SB_FLOAT16_H
 #define SB_FLOAT16_H
 
@@ -7,11 +8,14 @@
 #define SB_NAN_F32  0x7FC00000u
 #define SB_NAN_BF16 0x7FC0u
 #define SB_NAN_F16  0x7E00u
+#define SB_NAN_F64  0x7FF8000000000000u
 
 SB_INLINE int sb_is_nan(float f) { return (sb_bits(f) & 0x7FFFFFFFu) > 0x7F800000u; }
 
 /* A stored f32: NaN has one bit pattern. */
 SB_INLINE float sb_canonical(float f) { return sb_is_nan(f) ? sb_float(SB_NAN_F32) : f; }
+
+SB_INLINE double sb_canonical_f64(double d) { return d != d ? sb_double(SB_NAN_F64) : d; }
 
 SB_INLINE float sb_from_bf16(uint16_t h) { return sb_float((uint32_t)h << 16); }
 

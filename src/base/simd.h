@@ -7,7 +7,7 @@
  * AVX-512 can test those kernels too. The operations are explained in simd/avx2.h and simd/x86.h.
  *
  *   vf f32 lanes   vi i32 lanes   vm a mask, one truth value a lane   vl i64 lanes, half as many
- *   vh 16 lanes of 16 bits   vq 4 lanes of f32
+ *   vd f64 lanes, half as many   vh 16 lanes of 16 bits   vq 4 lanes of f32
  */
 #ifndef SB_SIMD_H
 #define SB_SIMD_H

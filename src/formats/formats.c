@@ -41,6 +41,8 @@ void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
 {
     if (sb_format_is_affine(rows->across))
         sb_pack_panel_across(rows, panel, out);
+    else if (sb_format_is_wide(rows->format))
+        sb_pack_panel_wide(rows, panel, out);
     else if (sb_format_is_float(rows->format))
         sb_pack_panel_float(rows, panel, out);
     else if (sb_format_is_mlx(rows->format))

@@ -11,6 +11,12 @@
 
 #define SB_PANEL 16
 
+/* Of products with weights as they lie alone, so no public format: there are no prepared ones. Their panels have
+ * SB_WIDE_PANEL columns, in as many bytes a step as 16 columns of f32. */
+#define SB_FORMAT_F64 ((samebits_format)SAMEBITS_FORMAT_COUNT)
+#define SB_FORMAT_C64 ((samebits_format)(SAMEBITS_FORMAT_COUNT + 1))
+#define SB_WIDE_PANEL 8
+
 typedef struct sb_format {
     const char *name;
     int block;       /* weights a block */
@@ -56,6 +62,8 @@ struct samebits_weights {
 const sb_format *sb_format_info(samebits_format format);
 SB_INLINE int sb_format_is_float(samebits_format format) { return format <= SAMEBITS_FORMAT_BF16; }
 
+SB_INLINE int sb_format_is_wide(samebits_format format) { return format >= SB_FORMAT_F64; }
+
 SB_INLINE int sb_format_is_affine(samebits_format format)
 {
     return format >= SAMEBITS_FORMAT_AFFINE_2 && format <= SAMEBITS_FORMAT_AFFINE_8;
@@ -74,16 +82,21 @@ SB_INLINE int sb_format_is_mlx(samebits_format format)
 }
 
 SB_INLINE int64_t sb_panels(int64_t n) { return sb_ceil_div(n, SB_PANEL); }
+SB_INLINE int sb_panel_columns(samebits_format format) { return sb_format_is_wide(format) ? SB_WIDE_PANEL : SB_PANEL; }
+
+/* Steps of a product's chain: two for each k of complex numbers (spec/ops/matmul.md, section complex64). */
+SB_INLINE int64_t sb_steps(samebits_format format, int64_t k) { return format == SB_FORMAT_C64 ? 2 * k : k; }
 
 /* Bytes of one panel of k weights a column. */
 SB_INLINE int64_t sb_panel_size(samebits_format format, sb_group group, int64_t k)
 {
+    if (sb_format_is_wide(format)) return sb_steps(format, k) * SB_WIDE_PANEL * (int64_t)sizeof(double);
     const sb_format *f = sb_format_info(format);
     const int64_t pair = 2 * sb_element_size(group.scales) * SB_PANEL;
     return k / f->block * f->panel_bytes + (group.steps ? k / f->block / group.steps * pair : 0);
 }
 
-/* Packs columns [16 * panel, 16 * panel + 16) of the rows. */
+/* Packs columns [16 * panel, 16 * panel + 16) of the rows; 8 of a wide format. */
 void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out);
 /* The reverse, for `count` columns of a panel from `column`: byte for byte what was packed. */
 void sb_unpack_panel(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
@@ -97,6 +110,7 @@ void sb_panel_values(samebits_format format, sb_group group, const void *panel, 
 void sb_pack_panel_float(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_float(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                            int64_t row_stride_bytes);
+void sb_pack_panel_wide(const sb_rows *rows, int64_t panel, void *out);
 void sb_pack_panel_gguf(const sb_rows *rows, int64_t panel, void *out);
 void sb_unpack_panel_gguf(samebits_format format, int64_t k, const void *in, int column, int count, void *rows,
                           int64_t row_stride_bytes);

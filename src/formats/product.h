@@ -1,6 +1,7 @@
 /* What the engine of matrix products (src/ops/product.c) and the tables of its kernels agree on.
  *
- * Shapes: acc (rows, 16 * panels) = x (rows, k) @ panels of w, before any epilogue.
+ * Shapes: acc (rows, 16 * panels) = x (rows, k) @ panels of w, before any epilogue. Of f64, x and acc hold doubles, and
+ *   a panel has 8 columns; a product of complex64 is one of f32 (spec/ops/matmul.md).
  * Memory: the caller's; kernels allocate nothing. x tiles and panels are 64-byte aligned where their sizes allow.
  * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
 #ifndef SB_PRODUCT_KERNEL_H
@@ -21,7 +22,7 @@ typedef struct sb_matmul_args {
     sb_group group;   /* of an affine format's scales */
     int64_t panel_size; /* bytes from one panel to the next */
     float *acc;         /* [rows][acc_stride] */
-    int64_t acc_stride; /* elements, at least SB_PANEL * panels */
+    int64_t acc_stride; /* floats, at least SB_PANEL * panels */
 } sb_matmul_args;
 
 typedef void sb_matmul_fn(const sb_matmul_args *args);
@@ -44,7 +45,7 @@ typedef struct sb_matmul_row {
 /* Bytes of a packed row of x. */
 SB_INLINE int64_t sb_matmul_x_bytes(const sb_matmul_row *row, int64_t k)
 {
-    return row->pack ? k / 32 * row->pack_bytes : k * (int64_t)sizeof(float);
+    return row->pack ? k / 32 * row->pack_bytes : k * (row->format == SB_FORMAT_F64 ? 8 : 4);
 }
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "ops/mode.h"
 #include "ops/product.h"
+#include "ops/rows.h"
 #include "ops/weights.h"
 
 static samebits_status check_context(const samebits_context *context)
@@ -10,9 +11,16 @@ static samebits_status check_context(const samebits_context *context)
     return context ? SAMEBITS_OK : sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
 }
 
+/* Of products of floats. */
+enum { PRODUCT_DTYPES = SB_SET_FLOATS | SB_SET_WIDE };
+
 static samebits_status check_out_dtype(const sb_view *x, const sb_view *out)
 {
-    if (out->dtype == SB_F32 || out->dtype == x->dtype) return SAMEBITS_OK;
+    if (out->dtype == x->dtype) return SAMEBITS_OK;
+    if (sb_dtype_is_wide(x->dtype))
+        return sb_fail(SAMEBITS_ERR_DTYPE, "out is %s, want the input's %s", sb_dtype_name(out->dtype),
+                       sb_dtype_name(x->dtype));
+    if (out->dtype == SB_F32) return SAMEBITS_OK;
     return sb_fail(SAMEBITS_ERR_DTYPE, "out is %s, want f32 or the input's %s", sb_dtype_name(out->dtype),
                    sb_dtype_name(x->dtype));
 }
@@ -45,9 +53,6 @@ static int batch_shape(const sb_view *a, const sb_view *b, int64_t shape[SB_MAX_
     return ndim;
 }
 
-static const samebits_format format_of[] = {
-    [SB_F32] = SAMEBITS_FORMAT_F32, [SB_F16] = SAMEBITS_FORMAT_F16, [SB_BF16] = SAMEBITS_FORMAT_BF16};
-
 /* Fills in batches, m, n, k and the broadcast views of a product of x (..., M, K) and w (..., N, K).
  * Without batch dims in w, all leading dims of x count as rows. */
 static samebits_status describe(sb_product *p, sb_view *w, int batch_dims, const int64_t *batch)
@@ -75,9 +80,10 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
                                      const char *w_name, const samebits_epilogue *epilogue)
 {
     char x_text[128], w_text[128];
-    if (p->x.dtype != w->dtype && p->out.dtype != SB_F32)
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike, or out f32", x_name,
-                       sb_dtype_name(p->x.dtype), w_name, sb_dtype_name(w->dtype));
+    const int wide = sb_dtype_is_wide(p->x.dtype) || sb_dtype_is_wide(w->dtype);
+    if (p->x.dtype != w->dtype && (wide || p->out.dtype != SB_F32))
+        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike%s", x_name,
+                       sb_dtype_name(p->x.dtype), w_name, sb_dtype_name(w->dtype), wide ? "" : ", or out f32");
     p->m = p->x.shape[p->x.ndim - 2];
     p->k = p->x.shape[p->x.ndim - 1];
     p->n = w->shape[w->ndim - 2];
@@ -93,7 +99,7 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
         (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) || (status = describe(p, w, batch_dims, batch)))
         return status;
     p->order = SAMEBITS_ORDER_PORTABLE_1;
-    p->rows = (sb_rows){.format = format_of[w->dtype],
+    p->rows = (sb_rows){.format = sb_format_of(w->dtype),
                         .data = w->data,
                         .n = p->n,
                         .k = p->k,
@@ -109,9 +115,9 @@ samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, co
     sb_view w;
     samebits_status status;
     if ((status = check_context(context))) return status;
-    if (!(status = sb_view_of(a, "a", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.x)) &&
-        !(status = sb_view_of(b, "b", SB_SET_FLOATS, 2, SB_MAX_DIMS, &w)) &&
-        !(status = sb_view_of(out, "out", SB_SET_FLOATS, 2, SB_MAX_DIMS, &p.out))) {
+    if (!(status = sb_view_of(a, "a", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &p.x)) &&
+        !(status = sb_view_of(b, "b", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &w)) &&
+        !(status = sb_view_of(out, "out", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &p.out))) {
         sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
         status = float_product(context, &p, &w, "a", "b", epilogue);
     }
@@ -136,9 +142,9 @@ samebits_status samebits_linear(samebits_context *context, const DLTensor *x, co
     sb_view weights;
     samebits_status status;
     if ((status = check_context(context))) return status;
-    if (!(status = sb_view_of(x, "x", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.x)) &&
-        !(status = sb_view_of(w, "w", SB_SET_FLOATS, 2, 2, &weights)) &&
-        !(status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &p.out))) {
+    if (!(status = sb_view_of(x, "x", PRODUCT_DTYPES, 1, SB_MAX_DIMS, &p.x)) &&
+        !(status = sb_view_of(w, "w", PRODUCT_DTYPES, 2, 2, &weights)) &&
+        !(status = sb_view_of(out, "out", PRODUCT_DTYPES, 1, SB_MAX_DIMS, &p.out))) {
         add_row_dim(&p.x);
         add_row_dim(&p.out);
         status = float_product(context, &p, &weights, "x", "w", epilogue);
@@ -147,7 +153,7 @@ samebits_status samebits_linear(samebits_context *context, const DLTensor *x, co
 }
 
 samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, const DLTensor *a, const DLTensor *b,
-                               float alpha, float beta, DLTensor *out)
+                               double alpha, double beta, DLTensor *out)
 {
     if (!c) return sb_fail(SAMEBITS_ERR_NULL, "c is NULL: pass a DLTensor, or call samebits_matmul");
     samebits_epilogue e;

@@ -108,7 +108,8 @@ void samebits_mode_counts_reset(void)
 
 static DLTensor tensor_of(sb_view *view)
 {
-    static const uint8_t codes[] = {[SB_F32] = kDLFloat, [SB_F16] = kDLFloat, [SB_BF16] = kDLBfloat};
+    static const uint8_t codes[] = {
+        [SB_F32] = kDLFloat, [SB_F16] = kDLFloat, [SB_BF16] = kDLBfloat, [SB_F64] = kDLFloat, [SB_C64] = kDLComplex};
     return (DLTensor){.data = view->data,
                       .device = {kDLCPU, 0},
                       .ndim = view->ndim,
@@ -119,13 +120,14 @@ static DLTensor tensor_of(sb_view *view)
 
 static int is_plain(const sb_epilogue *e)
 {
-    return e->alpha == 1.0f && !e->has_c && !e->has_bias && e->activation == SAMEBITS_ACTIVATION_NONE;
+    return e->alpha == 1.0 && !e->has_c && !e->has_bias && e->activation == SAMEBITS_ACTIVATION_NONE;
 }
 
 typedef struct {
     const sb_product *product;
     const sb_epilogue_row *row;
-    const float *acc; /* (batches, M, N) */
+    const char *acc; /* (batches, M, N) */
+    int size;        /* bytes of one of them */
 } finish;
 
 static void finish_row(void *arg, int64_t index, int worker)
@@ -133,7 +135,8 @@ static void finish_row(void *arg, int64_t index, int worker)
     (void)worker;
     const finish *f = arg;
     const sb_product *p = f->product;
-    sb_epilogue_store(f->row, p, index / p->m, index % p->m, 1, 0, p->n, f->acc + index * p->n, p->n);
+    const char *acc = f->acc + index * p->n * f->size;
+    sb_epilogue_store(f->row, p, index / p->m, index % p->m, 1, 0, p->n, (const float *)acc, 0);
 }
 
 /* Stock's product goes to out, or to memory of its own from which the epilogue makes out. */
@@ -145,16 +148,17 @@ static int compute(const samebits_context *context, const sb_product *p, const D
         DLTensor out = tensor_of(&view);
         return o->stock(o->stock_user, a, b, &out) == SAMEBITS_OK;
     }
-    const size_t size = (size_t)p->out.count * sizeof(float); /* cannot overflow: out spans as many elements */
+    if (!sb_dtype_is_wide(view.dtype)) view.dtype = SB_F32;
+    /* Cannot overflow: out spans as many elements. */
+    const size_t size = (size_t)p->out.count * (size_t)sb_dtype_size(view.dtype);
     char *memory = sb_alloc(context, size);
     if (!memory) return 0;
     view.data = memory;
-    view.dtype = SB_F32;
     int64_t step = 1;
     for (int i = view.ndim - 1; i >= 0; step *= view.shape[i--]) view.stride[i] = step;
     DLTensor acc = tensor_of(&view);
     const int taken = o->stock(o->stock_user, a, b, &acc) == SAMEBITS_OK;
-    finish f = {p, sb_epilogue_select(context->cpu), (const float *)memory};
+    finish f = {p, sb_epilogue_select(context->cpu), memory, sb_dtype_size(view.dtype)};
     if (taken) sb_parallel(context, p->batches * p->m, finish_row, &f);
     sb_free(context, memory, size);
     return taken;

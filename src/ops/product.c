@@ -10,8 +10,10 @@ typedef struct {
     const samebits_context *context;
     const sb_product *product;
     const sb_matmul_row *row;
-    int64_t tile;                     /* rows a tile of packed x */
-    int64_t block_rows, block_panels; /* rows and panels a task */
+    samebits_format format;                   /* of w */
+    int64_t panel_columns, col_panels, steps; /* columns a panel, panels of w, steps of the kernel's chain */
+    int64_t tile;                             /* rows a tile of packed x */
+    int64_t block_rows, block_panels;         /* rows and panels a task */
     int64_t row_blocks, col_blocks;
     int64_t panel_size;
     int64_t x_bytes; /* a packed row of x */
@@ -26,22 +28,24 @@ enum { MAX_BLOCK_ROWS = 192, MAX_BLOCK_PANELS = 16, MIN_BLOCK_PANELS = 4, PACKED
 static void plan_blocks(plan *p)
 {
     const sb_product *q = p->product;
-    const int64_t panels = sb_panels(q->n), workers = p->context->options.threads;
+    const int64_t workers = p->context->options.threads;
     const int64_t tiles = SB_MAX(1, sb_ceil_div(q->m, p->row->max_tile));
     p->tile = SB_MAX(1, sb_ceil_div(q->m, tiles));
     p->block_rows = SB_MIN(q->m, SB_MAX(1, MAX_BLOCK_ROWS / p->tile) * p->tile);
     p->row_blocks = sb_ceil_div(q->m, p->block_rows);
+    p->panel_columns = sb_panel_columns(p->format);
+    p->col_panels = sb_ceil_div(q->n, p->panel_columns);
+    p->steps = sb_steps(p->format, q->k);
     /* About four tasks a worker, so that a slow worker holds nobody up. */
-    const int64_t share = sb_ceil_div(panels * p->row_blocks * q->batches, 4 * workers);
+    const int64_t share = sb_ceil_div(p->col_panels * p->row_blocks * q->batches, 4 * workers);
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), MAX_BLOCK_PANELS);
-    p->block_panels = SB_MIN(p->block_panels, panels);
-    p->panel_size = q->weights ? sb_panel_size(q->weights->format, q->weights->group, q->k)
-                               : sb_panel_size(q->rows.format, q->rows.group, q->k);
+    p->block_panels = SB_MIN(p->block_panels, p->col_panels);
+    p->panel_size = sb_panel_size(p->format, q->weights ? q->weights->group : q->rows.group, q->k);
     /* What is packed for few rows is read once: it should still be in cache then. */
     if (!q->weights && p->row_blocks == 1)
         p->block_panels = SB_MIN(p->block_panels, SB_MAX(1, PACKED_BYTES / SB_MAX(1, p->panel_size)));
-    p->col_blocks = sb_ceil_div(panels, p->block_panels);
-    p->x_bytes = sb_matmul_x_bytes(p->row, q->k);
+    p->col_blocks = sb_ceil_div(p->col_panels, p->block_panels);
+    p->x_bytes = sb_matmul_x_bytes(p->row, p->steps);
 }
 
 /* Steps of k that go through a tile at a time: the scattered writes then stay in L1. */
@@ -63,6 +67,23 @@ static void pack_floats(const sb_view *x, const int64_t *offset, int64_t height,
     }
 }
 
+/* f64 tiles: [k][rows of the tile]. complex64: f32 tiles of twice the depth. */
+static void pack_wide(const sb_view *x, const int64_t *offset, int64_t height, int64_t k, char *out)
+{
+    const int64_t step = x->stride[x->ndim - 1];
+    for (int64_t begin = 0; begin < k; begin += PACK_STEPS)
+        for (int64_t r = 0; r < height; r++)
+            for (int64_t i = begin; i < SB_MIN(begin + PACK_STEPS, k); i++) {
+                const char *element = x->data + (offset[r] + i * step) * 8;
+                if (x->dtype == SB_F64) {
+                    memcpy(out + (i * height + r) * 8, element, 8);
+                    continue;
+                }
+                memcpy(out + (2 * i * height + r) * 4, element, 4);
+                memcpy(out + ((2 * i + 1) * height + r) * 4, element + 4, 4);
+            }
+}
+
 static int is_contiguous_f32(const sb_view *x) { return x->dtype == SB_F32 && x->stride[x->ndim - 1] == 1; }
 
 static void pack_x_task(void *arg, int64_t index, int worker)
@@ -74,6 +95,10 @@ static void pack_x_task(void *arg, int64_t index, int worker)
     char *out = p->x + (batch * q->m + row) * p->x_bytes;
     int64_t offset[SB_MAX_TILE];
     for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, sb_product_row(q, batch, row + r));
+    if (sb_dtype_is_wide(q->x.dtype)) {
+        pack_wide(&q->x, offset, height, q->k, out);
+        return;
+    }
     if (!p->row->pack) {
         pack_floats(&q->x, offset, height, q->k, (float *)out);
         return;
@@ -108,12 +133,12 @@ static void block_task(void *arg, int64_t index, int worker)
     const sb_product *q = p->product;
     const int64_t block = index % p->row_blocks, rest = index / p->row_blocks;
     const int64_t batch = rest / p->col_blocks, panel = rest % p->col_blocks * p->block_panels;
-    const int64_t panels = SB_MIN(p->block_panels, sb_panels(q->n) - panel);
+    const int64_t panels = SB_MIN(p->block_panels, p->col_panels - panel);
     const int64_t row = block * p->block_rows, rows = SB_MIN(p->block_rows, q->m - row);
     const int64_t acc_stride = p->block_panels * SB_PANEL;
     float *acc = p->acc + worker * p->block_rows * acc_stride;
     const sb_matmul_args args = {.rows = rows,
-                                 .k = q->k,
+                                 .k = p->steps,
                                  .panels = panels,
                                  .x = (const float *)(p->x + (batch * q->m + row) * p->x_bytes),
                                  .tile = p->tile,
@@ -123,9 +148,9 @@ static void block_task(void *arg, int64_t index, int worker)
                                  .acc = acc,
                                  .acc_stride = acc_stride};
     p->row->fn(&args);
-    const int64_t col = panel * SB_PANEL;
+    const int64_t col = panel * p->panel_columns;
     sb_epilogue_store(sb_epilogue_select(p->context->cpu), q, batch, row, rows, col,
-                      SB_MIN(panels * SB_PANEL, q->n - col), acc, acc_stride);
+                      SB_MIN(panels * p->panel_columns, q->n - col), acc, acc_stride);
 }
 
 /* a * b * c * size, or -1 if that overflows. */
@@ -140,7 +165,9 @@ static int64_t bytes(int64_t a, int64_t b, int64_t c, int64_t size)
 
 static const sb_matmul_row *select_row(samebits_format format, samebits_order order, unsigned cpu)
 {
-    if (!sb_format_is_float(format)) return sb_matmul_quantized_select(format, order, cpu);
+    if (format == SB_FORMAT_C64) format = SAMEBITS_FORMAT_F32;
+    if (!sb_format_is_float(format) && !sb_format_is_wide(format))
+        return sb_matmul_quantized_select(format, order, cpu);
     return order == SAMEBITS_ORDER_PORTABLE_1 ? sb_matmul_select(format, cpu) : NULL;
 }
 
@@ -173,7 +200,7 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
                                  int64_t *size)
 {
     const samebits_format format = q->weights ? q->weights->format : q->rows.format;
-    *p = (plan){.context = context, .product = q, .row = select_row(format, q->order, context->cpu)};
+    *p = (plan){.context = context, .product = q, .row = select_row(format, q->order, context->cpu), .format = format};
     if (!p->row)
         return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
                        (int)q->order, samebits_order_name(q->order), samebits_format_name(format),

@@ -10,7 +10,7 @@
 #include "ops/tensor.h"
 
 typedef struct sb_epilogue {
-    float alpha, beta;
+    double alpha, beta;
     int has_c, has_bias;
     sb_view c;    /* broadcast to out */
     sb_view bias; /* (N) */

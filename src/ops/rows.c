@@ -1,10 +1,14 @@
 #include "ops/rows.h"
 
+#include "formats/formats.h"
+
 samebits_format sb_format_of(sb_dtype dtype)
 {
     switch (dtype) {
     case SB_F16: return SAMEBITS_FORMAT_F16;
     case SB_BF16: return SAMEBITS_FORMAT_BF16;
+    case SB_F64: return SB_FORMAT_F64;
+    case SB_C64: return SB_FORMAT_C64;
     default: return SAMEBITS_FORMAT_F32;
     }
 }

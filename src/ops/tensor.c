@@ -5,8 +5,9 @@
 static const struct {
     const char *name;
     int size;
-} dtypes[] = {[SB_F32] = {"f32", 4}, [SB_F16] = {"f16", 2}, [SB_BF16] = {"bf16", 2}, [SB_U8] = {"u8", 1},
-              [SB_I32] = {"i32", 4}, [SB_U32] = {"u32", 4}, [SB_BOOL] = {"bool", 1}};
+} dtypes[] = {[SB_F32] = {"f32", 4},   [SB_F16] = {"f16", 2}, [SB_BF16] = {"bf16", 2},
+              [SB_U8] = {"u8", 1},     [SB_I32] = {"i32", 4}, [SB_U32] = {"u32", 4},
+              [SB_BOOL] = {"bool", 1}, [SB_F64] = {"f64", 8}, [SB_C64] = {"complex64", 8}};
 
 int sb_dtype_size(sb_dtype dtype) { return dtypes[dtype].size; }
 const char *sb_dtype_name(sb_dtype dtype) { return dtypes[dtype].name; }
@@ -26,6 +27,8 @@ static int find_dtype(DLDataType t, sb_dtype *dtype)
     case kDLInt * 256 + 32: *dtype = SB_I32; return 1;
     case kDLUInt * 256 + 32: *dtype = SB_U32; return 1;
     case DL_BOOL * 256 + 8: *dtype = SB_BOOL; return 1;
+    case kDLFloat * 256 + 64: *dtype = SB_F64; return 1;
+    case kDLComplex * 256 + 64: *dtype = SB_C64; return 1;
     }
     return 0;
 }
@@ -122,9 +125,10 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
     if ((status = fill_strides(t, name, v)) || (status = measure(name, t->strides != NULL, v))) return status;
     if (v->count && !t->data) return sb_fail(SAMEBITS_ERR_NULL, "%s.data is NULL", name);
     v->data = t->data ? (char *)t->data + t->byte_offset : NULL;
-    if (v->count && (uintptr_t)v->data % (uintptr_t)dtypes[v->dtype].size)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "%s.data is not aligned to its %d-byte elements", name,
-                       dtypes[v->dtype].size);
+    const int align = v->dtype == SB_C64 ? (int)sizeof(float) : dtypes[v->dtype].size; /* a pair of f32 */
+    if (v->count && (uintptr_t)v->data % (uintptr_t)align)
+        return sb_fail(SAMEBITS_ERR_STRIDE, "%s.data is not aligned to its %d-byte %s", name, align,
+                       v->dtype == SB_C64 ? "parts" : "elements");
     return SAMEBITS_OK;
 }
 

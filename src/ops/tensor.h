@@ -9,7 +9,7 @@
 
 #define SB_MAX_DIMS 8
 
-typedef enum sb_dtype { SB_F32, SB_F16, SB_BF16, SB_U8, SB_I32, SB_U32, SB_BOOL } sb_dtype;
+typedef enum sb_dtype { SB_F32, SB_F16, SB_BF16, SB_U8, SB_I32, SB_U32, SB_BOOL, SB_F64, SB_C64 } sb_dtype;
 
 /* A tensor whose shape, strides (elements) and extent are known to be sane. */
 typedef struct sb_view {
@@ -24,6 +24,7 @@ typedef struct sb_view {
 enum { /* dtypes that a tensor may have, as a set */
        SB_SET_F32 = 1 << SB_F32,
        SB_SET_FLOATS = 1 << SB_F32 | 1 << SB_F16 | 1 << SB_BF16,
+       SB_SET_WIDE = 1 << SB_F64 | 1 << SB_C64,
        SB_SET_U8 = 1 << SB_U8,
        SB_SET_I32 = 1 << SB_I32,
        SB_SET_U32 = 1 << SB_U32,
@@ -37,6 +38,8 @@ samebits_status sb_view_of(const DLTensor *tensor, const char *name, unsigned dt
                            sb_view *view);
 
 int sb_dtype_size(sb_dtype dtype);
+/* The dtypes that only products of their own have. */
+SB_INLINE int sb_dtype_is_wide(sb_dtype dtype) { return SB_SET_WIDE >> dtype & 1; }
 const char *sb_dtype_name(sb_dtype dtype);
 /* "[2, 3, 4]" into text. Returns text. */
 const char *sb_shape_text(const sb_view *view, char text[static 128]);

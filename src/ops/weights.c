@@ -150,6 +150,9 @@ samebits_status samebits_weights_prepare(samebits_context *context, const DLTens
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
     sb_rows rows;
     sb_view view;
+    if (w && w->dtype.bits == 64 && (w->dtype.code == kDLFloat || w->dtype.code == kDLComplex))
+        return sb_fail(SAMEBITS_ERR_DTYPE, "w is %s, which has no prepared form: call samebits_linear",
+                       w->dtype.code == kDLFloat ? "f64" : "complex64");
     const samebits_status status = sb_rows_of(w, "w", format, &rows, &view);
     return status ? status : sb_weights_make(context, &rows, storage, weights);
 }

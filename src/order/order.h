@@ -22,4 +22,17 @@ SB_INLINE float sb_dot(const float *x, int64_t x_stride, const float *w, int64_t
     return total;
 }
 
+/* The same of f64. */
+SB_INLINE double sb_dot_f64(const double *x, int64_t x_stride, const double *w, int64_t w_stride, int64_t k)
+{
+    double total = 0.0;
+    for (int64_t begin = 0; begin < k; begin += SB_CHUNK) {
+        const int64_t end = SB_MIN(begin + SB_CHUNK, k);
+        double chunk = 0.0;
+        for (int64_t i = begin; i < end; i++) chunk = fma(x[i * x_stride], w[i * w_stride], chunk);
+        total = begin ? total + chunk : chunk;
+    }
+    return total;
+}
+
 #endif

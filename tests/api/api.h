@@ -60,5 +60,6 @@ int api_dequantised_tests(void);
 int api_affine_tests(void);
 int api_scaled_tests(void);
 int api_mode_tests(void);
+int api_wide_tests(void);
 
 #endif

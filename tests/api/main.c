@@ -22,12 +22,23 @@ static const struct {
     const char *name;
     int (*run)(void);
 } groups[] = {
-    {"context", api_context_tests},     {"matmul", api_matmul_tests},           {"rows", api_rows_tests},
-    {"reduce", api_reduce_tests},       {"attention", api_attention_tests},     {"weights", api_weights_tests},
-    {"quantized", api_quantized_tests}, {"dequantised", api_dequantised_tests}, {"affine", api_affine_tests},
-    {"scaled", api_scaled_tests},       {"elementwise", api_elementwise_tests}, {"rope", api_rope_tests},
-    {"gather", api_gather_tests},       {"sampling", api_sampling_tests},       {"embedding", api_embedding_tests},
+    {"context", api_context_tests},
+    {"matmul", api_matmul_tests},
+    {"rows", api_rows_tests},
+    {"reduce", api_reduce_tests},
+    {"attention", api_attention_tests},
+    {"weights", api_weights_tests},
+    {"quantized", api_quantized_tests},
+    {"dequantised", api_dequantised_tests},
+    {"affine", api_affine_tests},
+    {"scaled", api_scaled_tests},
+    {"elementwise", api_elementwise_tests},
+    {"rope", api_rope_tests},
+    {"gather", api_gather_tests},
+    {"sampling", api_sampling_tests},
+    {"embedding", api_embedding_tests},
     {"mode", api_mode_tests},
+    {"wide", api_wide_tests},
 };
 
 int main(int argc, char **argv)

@@ -109,7 +109,10 @@ static void spoil_kind(op_case *c, int i)
     SPOIL(t->dtype.lanes = 2, SAMEBITS_ERR_DTYPE, "two lanes");
     SPOIL(t->dtype.lanes = 0, SAMEBITS_ERR_DTYPE, "no lanes");
     SPOIL(t->dtype.bits = 7, SAMEBITS_ERR_DTYPE, "odd bits");
-    SPOIL(t->dtype = ((DLDataType){kDLFloat, 64, 1}), SAMEBITS_ERR_DTYPE, "f64");
+    if (a->tensor->dtype >= TEST_F64)
+        SPOIL(t->dtype = ((DLDataType){kDLFloat, 32, 1}), SAMEBITS_ERR_DTYPE, "f32");
+    else
+        SPOIL(t->dtype = ((DLDataType){kDLFloat, 64, 1}), SAMEBITS_ERR_DTYPE, "f64");
     SPOIL(t->dtype = ((DLDataType){kDLInt, 16, 1}), SAMEBITS_ERR_DTYPE, "i16");
 }
 
@@ -194,7 +197,8 @@ static void spoil_output(op_case *c, int i)
         t->byte_offset = 0;
         if (!(c->argument[j].flags & OP_IN_PLACE)) expect_overlap(c, i, "output at the start of an input");
         /* The last element of the input is the output's first; a partial overlap is wrong also in place. */
-        t->data = (char *)t->data + (in->size - in->dl.byte_offset - 1) / 4 * 4;
+        const size_t step = test_dtype_size(out->dtype) > 4 ? 8 : 4;
+        t->data = (char *)t->data + (in->size - in->dl.byte_offset - 1) / step * step;
         if ((char *)t->data != (char *)in->memory + in->dl.byte_offset)
             expect_overlap(c, i, "output at the end of an input");
         /* The same through byte_offset. */

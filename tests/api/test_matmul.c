@@ -14,7 +14,7 @@ static samebits_status call_linear(op_case *c)
 }
 static samebits_status call_addmm(op_case *c)
 {
-    return samebits_addmm(c->context, c->pointer[0], c->pointer[1], c->pointer[2], 0.5f, 2.0f, c->pointer[3]);
+    return samebits_addmm(c->context, c->pointer[0], c->pointer[1], c->pointer[2], 0.5, 2.0, c->pointer[3]);
 }
 static samebits_status call_prepared(op_case *c)
 {
@@ -25,8 +25,8 @@ static samebits_status call_epilogue(op_case *c)
 {
     samebits_epilogue e;
     samebits_epilogue_default(&e);
-    e.alpha = 0.5f;
-    e.beta = 2.0f;
+    e.alpha = 0.5;
+    e.beta = 2.0;
     e.c = c->pointer[3];
     e.bias = c->pointer[4];
     return samebits_matmul(c->context, c->pointer[0], c->pointer[1], &e, c->pointer[2]);
@@ -203,7 +203,7 @@ static void test_no_depth(void **state)
     for (int i = 0; i < 12; i++) assert_memory_equal(test_at(out, i), &zero, 4);
     samebits_epilogue e;
     samebits_epilogue_default(&e);
-    e.beta = 2.0f;
+    e.beta = 2.0;
     e.c = &c->dl;
     e.bias = &bias->dl;
     for (int i = 0; i < 4; i++) test_set(bias, i, (float)i);
@@ -312,17 +312,17 @@ static void test_addmm_in_place(void **state)
     test_random(a, &rng);
     test_random(b, &rng);
     test_random(c, &rng);
-    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5f, 2.0f, &want->dl));
+    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5, 2.0, &want->dl));
     DLTensor row = c->dl, flat = c->dl;
     int64_t row_shape[2] = {1, 33};
     row.shape = row_shape;
     test_save(c);
-    assert_fails(samebits_addmm(api_context, &row, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
+    assert_fails(samebits_addmm(api_context, &row, &a->dl, &b->dl, 0.5, 2.0, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
     flat.dtype = TENSOR(TEST_F16, 1)->dl.dtype;
-    assert_fails(samebits_addmm(api_context, &flat, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
-    assert_fails(samebits_addmm(api_context, NULL, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl), SAMEBITS_ERR_NULL, "c");
+    assert_fails(samebits_addmm(api_context, &flat, &a->dl, &b->dl, 0.5, 2.0, &c->dl), SAMEBITS_ERR_OVERLAP, "c");
+    assert_fails(samebits_addmm(api_context, NULL, &a->dl, &b->dl, 0.5, 2.0, &c->dl), SAMEBITS_ERR_NULL, "c");
     assert_true(test_unchanged(c));
-    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5f, 2.0f, &c->dl));
+    assert_ok(samebits_addmm(api_context, &c->dl, &a->dl, &b->dl, 0.5, 2.0, &c->dl));
     assert_memory_equal(c->memory, want->memory, want->size);
 }
 

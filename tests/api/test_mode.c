@@ -225,7 +225,8 @@ static void test_stock(void **state)
     samebits_destroy(&context);
 }
 
-/* f64 weights: no row. Plain calls say ERR_DTYPE, strict modes ERR_UNSUPPORTED, others leave it to stock. */
+/* f64 weights beside f32 rows: no row. Plain calls say ERR_DTYPE, strict modes ERR_UNSUPPORTED, others leave it to
+ * stock. */
 static void test_without_row(void **state)
 {
     (void)state;

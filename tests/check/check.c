@@ -35,6 +35,16 @@ void check_floats(check_rng *rng, float *out, int64_t count)
     for (int64_t i = 0; i < count; i++) out[i] = check_float(rng);
 }
 
+void check_doubles(check_rng *rng, double *out, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t r = check_next(rng), exponent = (uint64_t)(1003 + check_below(rng, 41));
+        const unsigned kind = (unsigned)check_below(rng, 128);
+        const uint64_t mantissa = kind ? r >> 12 : 0, sign = r << 63;
+        out[i] = sb_double(sign | (kind > 1 ? exponent << 52 : 0) | mantissa);
+    }
+}
+
 void check_bytes(check_rng *rng, void *out, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) ((uint8_t *)out)[i] = (uint8_t)check_next(rng);

@@ -18,6 +18,8 @@ int64_t check_below(check_rng *rng, int64_t n);
  * numbers hide faults. */
 float check_float(check_rng *rng);
 void check_floats(check_rng *rng, float *out, int64_t count);
+/* The same of all 53 bits, and of subnormals of f64. */
+void check_doubles(check_rng *rng, double *out, int64_t count);
 void check_bytes(check_rng *rng, void *out, int64_t count);
 
 /* Memory filled with a NaN pattern, with guard bytes behind it that check_free verifies. Aligned to 64. */

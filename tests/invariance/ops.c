@@ -11,7 +11,7 @@ enum { DEPTH = 300, QUANT_DEPTH = 512, WIDTH = 35, ROWS = 300, QUANT_ROWS = 140,
 
 static const char *dtype_name(test_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32"};
+    static const char *const names[] = {"f32", "f16", "bf16", "u8", "i32", "bool", "u32", "f64", "complex64"};
     return names[dtype];
 }
 
@@ -176,12 +176,13 @@ static void prepared(row_op *op, test_dtype in, test_dtype weights, test_dtype o
 static void add_epilogue(row_op *op, samebits_activation activation)
 {
     test_rng rng = {42};
-    test_tensor *bias = TENSOR(TEST_F16, WIDTH), *c = TENSOR(TEST_F32, 1, WIDTH);
+    const int wide = op->out >= TEST_F64;
+    test_tensor *bias = TENSOR(wide ? op->out : TEST_F16, WIDTH), *c = TENSOR(wide ? op->out : TEST_F32, 1, WIDTH);
     test_random(bias, &rng);
     test_random(c, &rng);
     samebits_epilogue_default(&op->epilogue);
-    op->epilogue.alpha = 0.37f;
-    op->epilogue.beta = 1.5f;
+    op->epilogue.alpha = 0.37;
+    op->epilogue.beta = 1.5;
     op->epilogue.c = &c->dl;
     op->epilogue.bias = &bias->dl;
     op->epilogue.activation = activation;
@@ -407,12 +408,22 @@ static int make_float(int index, row_op *op)
     case 12: prepared(op, TEST_F32, TEST_BF16, TEST_F32); return 1;
     case 13: prepared(op, TEST_F16, TEST_F16, TEST_F16); return 1;
     case 14: prepared(op, TEST_BF16, TEST_BF16, TEST_BF16); return 1;
+    case 15: matmul(op, TEST_F64, TEST_F64); return 1;
+    case 16: matmul(op, TEST_C64, TEST_C64); return 1;
+    case 17:
+        linear(op, TEST_F64, TEST_F64);
+        add_epilogue(op, SAMEBITS_ACTIVATION_RELU);
+        return 1;
+    case 18:
+        linear(op, TEST_C64, TEST_C64);
+        add_epilogue(op, SAMEBITS_ACTIVATION_NONE);
+        return 1;
     }
     return 0;
 }
 
 /* Q4_0 to Q6_K, and NVFP4. */
-enum { FLOAT_OPS = 15, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 2 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+enum { FLOAT_OPS = 19, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 2 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
 
 static samebits_format quant_format(int index)
 {
@@ -449,13 +460,14 @@ int ops_make(int index, row_op *op)
 
 int ops_twin(int index, row_op *a, row_op *b)
 {
-    static const test_dtype dtypes[] = {TEST_F32, TEST_F16, TEST_BF16};
-    if (index < 3) {
-        matmul(a, dtypes[index], TEST_F32);
-        linear(b, dtypes[index], TEST_F32);
+    static const test_dtype dtypes[] = {TEST_F32, TEST_F16, TEST_BF16, TEST_F64, TEST_C64};
+    if (index < 5) {
+        const test_dtype out = index < 3 ? TEST_F32 : dtypes[index];
+        matmul(a, dtypes[index], out);
+        linear(b, dtypes[index], out);
         return 1;
     }
-    index -= 3;
+    index -= 5;
     if (index < 3) {
         linear(a, dtypes[index], TEST_F32);
         prepared(b, dtypes[index], dtypes[index], TEST_F32);

@@ -11,7 +11,7 @@ static test_tensor *all;
 
 size_t test_dtype_size(test_dtype dtype)
 {
-    static const size_t size[] = {4, 2, 2, 1, 4, 1, 4};
+    static const size_t size[] = {4, 2, 2, 1, 4, 1, 4, 8, 8};
     return size[dtype];
 }
 
@@ -24,6 +24,8 @@ static DLDataType dl_dtype(test_dtype dtype)
     case TEST_U8: return (DLDataType){kDLUInt, 8, 1};
     case TEST_I32: return (DLDataType){kDLInt, 32, 1};
     case TEST_U32: return (DLDataType){kDLUInt, 32, 1};
+    case TEST_F64: return (DLDataType){kDLFloat, 64, 1};
+    case TEST_C64: return (DLDataType){kDLComplex, 64, 1};
     default: return (DLDataType){6, 8, 1}; /* bool, unnamed in old DLPack headers */
     }
 }
@@ -154,13 +156,23 @@ static uint32_t random_bits(test_rng *rng, int exponent_bits, int mantissa_bits,
     return sign | exponent << mantissa_bits | mantissa;
 }
 
+static uint64_t random_bits_f64(test_rng *rng, int spread)
+{
+    const uint32_t high = random_bits(rng, 11, 20, spread);
+    return (uint64_t)high << 32 | ((high & 0x7FFFFFFF) ? test_next(rng) >> 32 : 0);
+}
+
 static void fill(test_tensor *t, test_rng *rng, int spread)
 {
     const int64_t count = test_count(t);
     for (int64_t i = 0; i < count; i++) {
-        if (t->dtype == TEST_F32) {
-            const uint32_t u = random_bits(rng, 8, 23, spread);
-            memcpy(test_at(t, i), &u, 4);
+        if (t->dtype == TEST_F32 || t->dtype == TEST_C64) {
+            const uint32_t u[2] = {random_bits(rng, 8, 23, spread),
+                                   t->dtype == TEST_C64 ? random_bits(rng, 8, 23, spread) : 0};
+            memcpy(test_at(t, i), u, test_dtype_size(t->dtype));
+        } else if (t->dtype == TEST_F64) {
+            const uint64_t u = random_bits_f64(rng, spread);
+            memcpy(test_at(t, i), &u, 8);
         } else {
             const int f16 = t->dtype == TEST_F16;
             const uint16_t h = (uint16_t)random_bits(rng, f16 ? 5 : 8, f16 ? 10 : 7, f16 && spread > 8 ? 8 : spread);
@@ -181,7 +193,7 @@ void test_poison(test_tensor *t)
 {
     memset(t->memory, POISON_BYTE, t->size);
     /* 0xFBFB is finite in f16 and bf16; with the two bits set it is a NaN in all three, and not the canonical one. */
-    if (t->dtype <= TEST_BF16)
+    if (t->dtype <= TEST_BF16 || t->dtype >= TEST_F64)
         for (size_t i = 1; i < t->size; i += 2) t->memory[i] = 0xFF;
 }
 
@@ -189,8 +201,13 @@ void test_set(test_tensor *t, int64_t index, float value)
 {
     uint32_t u;
     memcpy(&u, &value, 4);
-    if (t->dtype == TEST_F32) {
-        memcpy(test_at(t, index), &u, 4);
+    if (t->dtype == TEST_F64) {
+        const double wide = (double)value;
+        memcpy(test_at(t, index), &wide, 8);
+        return;
+    }
+    if (t->dtype == TEST_F32 || t->dtype == TEST_C64) {
+        memcpy(test_at(t, index), (const uint32_t[]){u, u}, test_dtype_size(t->dtype));
         return;
     }
     uint16_t h = (uint16_t)(u >> 16);
@@ -209,7 +226,12 @@ float test_get(const test_tensor *t, int64_t index)
 {
     uint32_t u = 0;
     float value;
-    memcpy(&u, test_at(t, index), test_dtype_size(t->dtype));
+    if (t->dtype == TEST_F64) {
+        double wide;
+        memcpy(&wide, test_at(t, index), 8);
+        return (float)wide;
+    }
+    memcpy(&u, test_at(t, index), t->dtype == TEST_C64 ? 4 : test_dtype_size(t->dtype));
     if (t->dtype == TEST_BF16) u <<= 16;
     if (t->dtype == TEST_F16) {
         const uint32_t sign = (u & 0x8000u) << 16, e = u >> 10 & 31, m = u & 0x3FFu;

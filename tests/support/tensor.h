@@ -9,7 +9,17 @@
 
 #define TEST_MAX_DIMS 16
 
-typedef enum test_dtype { TEST_F32, TEST_F16, TEST_BF16, TEST_U8, TEST_I32, TEST_BOOL, TEST_U32 } test_dtype;
+typedef enum test_dtype {
+    TEST_F32,
+    TEST_F16,
+    TEST_BF16,
+    TEST_U8,
+    TEST_I32,
+    TEST_BOOL,
+    TEST_U32,
+    TEST_F64,
+    TEST_C64
+} test_dtype;
 
 typedef struct test_tensor {
     DLTensor dl; /* data, shape and strides point into this struct and its memory */
@@ -52,11 +62,11 @@ void test_random(test_tensor *t, test_rng *rng);
 /* Exponents spread over +-2: for exponentials. */
 void test_random_small(test_tensor *t, test_rng *rng);
 void test_random_bytes(test_tensor *t, test_rng *rng);
-/* Every byte of the memory, gaps included. A pattern of f32, f16 and bf16 NaN that no op stores. */
+/* Every byte of the memory, gaps included. A pattern of NaN in every float dtype that no op stores. */
 void test_poison(test_tensor *t);
-/* Stores a float, rounded by truncation to the dtype: for special values. */
+/* Stores a float, rounded by truncation to the dtype, in both parts of complex64: for special values. */
 void test_set(test_tensor *t, int64_t index, float value);
-/* The element widened to f32. */
+/* The element widened to f32; of f64 rounded, of complex64 its real part. */
 float test_get(const test_tensor *t, int64_t index);
 
 void test_save(test_tensor *t);

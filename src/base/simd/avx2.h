@@ -56,6 +56,15 @@ SB_INLINE vf vf_swap_pairs(vf a) { return _mm256_permute_ps(a, 0xB1); }
 SB_INLINE vi vi_max(vi a, vi b) { return _mm256_max_epi32(a, b); }
 SB_INLINE vi vi_load_i8(const void *p) { return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)); }
 
+/* f64 lanes, half as many. */
+typedef __m256d vd;
+SB_INLINE vd vd_zero(void) { return _mm256_setzero_pd(); }
+SB_INLINE vd vd_set1(double x) { return _mm256_set1_pd(x); }
+SB_INLINE vd vd_load(const double *p) { return _mm256_loadu_pd(p); }
+SB_INLINE void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a); }
+SB_INLINE vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
+SB_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+
 /* i64 lanes, half as many. */
 typedef __m256i vl;
 SB_INLINE vl vl_zero(void) { return _mm256_setzero_si256(); }

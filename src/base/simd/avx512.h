@@ -51,6 +51,14 @@ SB_INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xB1); }
 SB_INLINE vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 SB_INLINE vi vi_load_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)); }
 
+typedef __m512d vd;
+SB_INLINE vd vd_zero(void) { return _mm512_setzero_pd(); }
+SB_INLINE vd vd_set1(double x) { return _mm512_set1_pd(x); }
+SB_INLINE vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
+SB_INLINE void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
+SB_INLINE vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
+SB_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+
 typedef __m512i vl;
 SB_INLINE vl vl_zero(void) { return _mm512_setzero_si512(); }
 SB_INLINE vl vl_set1(int64_t x) { return _mm512_set1_epi64(x); }

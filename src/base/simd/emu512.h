@@ -115,6 +115,27 @@ SB_INLINE vi vi_load_i8(const void *p)
     return r.i;
 }
 
+typedef double vd __attribute__((vector_size(64)));
+SB_INLINE vd vd_set1(double x) { return (vd){x, x, x, x, x, x, x, x}; }
+SB_INLINE vd vd_zero(void) { return vd_set1(0.0); }
+SB_INLINE vd vd_load(const double *p)
+{
+    vd a;
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+SB_INLINE void vd_store(double *p, vd a) { memcpy(p, &a, sizeof a); }
+SB_INLINE vd vd_add(vd a, vd b) { return a + b; }
+SB_INLINE vd vd_fma(vd a, vd b, vd c)
+{
+    union {
+        vd all;
+        __m256d half[2];
+    } x = {a}, y = {b}, z = {c}, r;
+    for (int h = 0; h < 2; h++) r.half[h] = _mm256_fmadd_pd(x.half[h], y.half[h], z.half[h]);
+    return r.all;
+}
+
 typedef int64_t vl __attribute__((vector_size(64)));
 SB_INLINE vl vl_set1(int64_t x) { return (vl){x, x, x, x, x, x, x, x}; }
 SB_INLINE vl vl_zero(void) { return vl_set1(0); }

@@ -104,6 +104,20 @@ SB_INLINE vi vi_load_u8(const uint8_t *p)
 }
 
 typedef struct {
+    float64x2_t lo, hi;
+} vd;
+SB_INLINE vd vd_set1(double x) { return (vd){vdupq_n_f64(x), vdupq_n_f64(x)}; }
+SB_INLINE vd vd_zero(void) { return vd_set1(0.0); }
+SB_INLINE vd vd_load(const double *p) { return (vd){vld1q_f64(p), vld1q_f64(p + 2)}; }
+SB_INLINE void vd_store(double *p, vd a)
+{
+    vst1q_f64(p, a.lo);
+    vst1q_f64(p + 2, a.hi);
+}
+SB_INLINE vd vd_add(vd a, vd b) { return V_2(vd, vaddq_f64, a, b); }
+SB_INLINE vd vd_fma(vd a, vd b, vd c) { return V_3(vd, vfmaq_f64, c, a, b); }
+
+typedef struct {
     int64x2_t lo, hi;
 } vl;
 SB_INLINE vl vl_set1(int64_t x) { return (vl){vdupq_n_s64(x), vdupq_n_s64(x)}; }

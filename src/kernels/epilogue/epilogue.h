@@ -10,14 +10,15 @@
 #include <samebits/matmul.h>
 
 #include "base/cpu.h"
+#include "formats/formats.h"
 
 typedef struct sb_epilogue_args {
     int64_t n;
-    const float *acc;
-    float alpha, beta;
+    const void *acc;      /* f32; f64 if out is */
+    double alpha, beta;   /* rounded to f32 unless out is f64 */
     const void *c, *bias; /* NULL: absent */
     void *out;
-    samebits_format c_format, bias_format, out_format; /* F32, F16 or BF16 */
+    samebits_format c_format, bias_format, out_format; /* F32, F16 or BF16; or all of them SB_FORMAT_F64 */
     samebits_activation activation;
 } sb_epilogue_args;
 

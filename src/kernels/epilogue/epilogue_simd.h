@@ -3,7 +3,7 @@
 #define SB_EPILOGUE_SIMD_H
 
 #include "formats/elements_simd.h"
-#include "kernels/epilogue/epilogue.h"
+#include "kernels/epilogue/epilogue_f64.h"
 #include "order/activation_simd.h"
 
 /* A full vector at i, or the first `count` lanes of one. */
@@ -14,8 +14,8 @@ SB_INLINE vf lanes(samebits_format format, const void *p, int64_t i, int64_t cou
 
 SB_INLINE vf value(const sb_epilogue_args *a, int64_t i, int64_t count)
 {
-    vf t = vf_mul(vf_set1(a->alpha), lanes(SAMEBITS_FORMAT_F32, a->acc, i, count));
-    if (a->c) t = vf_fma(vf_set1(a->beta), lanes(a->c_format, a->c, i, count), t);
+    vf t = vf_mul(vf_set1((float)a->alpha), lanes(SAMEBITS_FORMAT_F32, a->acc, i, count));
+    if (a->c) t = vf_fma(vf_set1((float)a->beta), lanes(a->c_format, a->c, i, count), t);
     return a->bias ? vf_add(t, lanes(a->bias_format, a->bias, i, count)) : t;
 }
 
@@ -30,6 +30,10 @@ SB_INLINE void epilogue_of(const sb_epilogue_args *a, samebits_activation activa
 
 SB_INLINE void epilogue(const sb_epilogue_args *a)
 {
+    if (a->out_format == SB_FORMAT_F64) {
+        epilogue_f64(a);
+        return;
+    }
     switch (a->activation) {
 #define CASE(name)                                                                                                     \
     case SAMEBITS_ACTIVATION_##name: epilogue_of(a, SAMEBITS_ACTIVATION_##name); break;

@@ -1,7 +1,7 @@
 /* Kernels of float matrix products.
  *
- * Shapes: acc (rows, 16 * panels) = x (rows, k) @ panels of w.
- * Order:  portable-1, spec/ops/matmul.md: each acc is sb_dot over k, before any epilogue.
+ * Shapes: acc (rows, 16 * panels) = x (rows, k) @ panels of w; of f64 8 * panels.
+ * Order:  portable-1, spec/ops/matmul.md: each acc is sb_dot or sb_dot_f64 over k, before any epilogue.
  * Memory: the caller's; kernels allocate nothing. x tiles and panels are aligned to 64 bytes.
  * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
 #ifndef SB_MATMUL_H

@@ -38,6 +38,11 @@ static void fill_operands(check_rng *rng, const sb_matmul_row *row, const fill *
         for (int64_t i = 0; i < w_count; i++) h[i] = random_bf16(rng, how->w_first, how->w_spread);
         return;
     }
+    if (row->format == SB_FORMAT_F64) {
+        check_doubles(rng, (double *)x, x_count);
+        check_doubles(rng, w, w_count);
+        return;
+    }
     check_floats(rng, x, x_count);
     if (row->format == SAMEBITS_FORMAT_F32) {
         check_floats(rng, w, w_count);
@@ -56,10 +61,10 @@ static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *
 {
     const int64_t stride = panels * SB_PANEL + 16, panel_size = sb_panel_size(row->format, (sb_group){0}, k);
     const int64_t tile = sb_ceil_div(rows, sb_ceil_div(rows, row->max_tile));
-    float *x = check_alloc((size_t)(rows * k) * 4);
+    float *x = check_alloc((size_t)(rows * sb_matmul_x_bytes(row, k)));
     uint8_t *w = check_alloc((size_t)(panels * panel_size));
     float *want = check_alloc((size_t)(rows * stride) * 4), *have = check_alloc((size_t)(rows * stride) * 4);
-    fill_operands(rng, row, how, x, rows * k, w, panels * SB_PANEL * k);
+    fill_operands(rng, row, how, x, rows * k, w, panels * sb_panel_columns(row->format) * k);
     sb_matmul_args args = {.rows = rows,
                            .k = k,
                            .panels = panels,

@@ -39,6 +39,19 @@ static void matmul(const sb_matmul_args *a, samebits_format format)
     }
 }
 
+void sb_matmul_f64_ref(const sb_matmul_args *a)
+{
+    for (int64_t r = 0; r < a->rows; r++) {
+        const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
+        const double *x = (const double *)a->x + t * a->tile * a->k + r % a->tile;
+        double *acc = (double *)(a->acc + r * a->acc_stride);
+        for (int64_t c = 0; c < a->panels * SB_WIDE_PANEL; c++) {
+            const double *w = (const double *)(a->w + c / SB_WIDE_PANEL * a->panel_size) + c % SB_WIDE_PANEL;
+            acc[c] = sb_dot_f64(x, height, w, SB_WIDE_PANEL, a->k);
+        }
+    }
+}
+
 void sb_matmul_f32_ref(const sb_matmul_args *a) { matmul(a, SAMEBITS_FORMAT_F32); }
 void sb_matmul_f16_ref(const sb_matmul_args *a) { matmul(a, SAMEBITS_FORMAT_F16); }
 void sb_matmul_bf16_ref(const sb_matmul_args *a) { matmul(a, SAMEBITS_FORMAT_BF16); }

@@ -1,6 +1,7 @@
-/* The body of the SIMD rows: broadcast x, load a vector of w, multiply and add into registers.
- * Few rows: all of k with the sums in registers, several panels at once (several streams fill the memory
- * bus, one cannot). Many rows: a chunk of k at a time, sums kept in acc, so that x and the chunk stay in cache. */
+/* The body of the SIMD rows, of f32 lanes, or with SB_MATMUL_F64 of f64 lanes: broadcast x, load a vector of w,
+ * multiply and add into registers. Few rows: all of k with the sums in registers, several panels at once (several
+ * streams fill the memory bus, one cannot). Many rows: a chunk of k at a time, sums kept in acc, so that x and the
+ * chunk stay in cache. */
 #ifndef SB_MATMUL_SIMD_H
 #define SB_MATMUL_SIMD_H
 
@@ -8,18 +9,42 @@
 #include "kernels/matmul/matmul.h"
 #include "order/order.h"
 
-#define PANEL_VECTORS (SB_PANEL / SB_VL)
+/* A panel takes 64 bytes a step of either. */
+#if defined(SB_MATMUL_F64)
+typedef double number;
+typedef vd vector;
+#define V(operation) vd_##operation
+#define LANES        (SB_VL / 2)
+#else
+typedef float number;
+typedef vf vector;
+#define V(operation) vf_##operation
+#define LANES        SB_VL
+#endif
+#define COLUMNS       (64 / (int)sizeof(number)) /* of a panel */
+#define PANEL_VECTORS (COLUMNS / LANES)
 #define MAX_VECTORS   8 /* vectors of columns a tile */
 #define MAX_ROWS      12
 #define PREFETCH      1024 /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
 #define STREAM_TILES  4    /* up to this many tiles of rows a product is bound by reading w */
 
+#if defined(SB_MATMUL_F64)
+SB_INLINE int element_size(samebits_format format) { return (void)format, 8; }
+SB_INLINE vd load_weights(samebits_format format, const uint8_t *p) { return (void)format, vd_load((const double *)p); }
+#else
 SB_INLINE int element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
 
 SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
 {
     if (format == SAMEBITS_FORMAT_F32) return vf_load((const float *)p);
     return format == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
+}
+#endif
+
+/* Where a row's sums of a panel begin: 64 bytes of either. */
+SB_INLINE number *acc_at(const sb_matmul_args *a, int64_t row, int64_t panel)
+{
+    return (number *)(a->acc + row * a->acc_stride + panel * SB_PANEL);
 }
 
 /* What a pass over a chunk brings into cache: its own stream PREFETCH bytes ahead, or its share of the next
@@ -32,31 +57,31 @@ typedef struct prefetch {
 
 /* sum[row][vector] = the fma chain over `length` steps of k. Format, rows, panels and the kind of prefetch are
  * constants. */
-SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, const float *x,
-                     const uint8_t *w, int64_t panel_size, vf sum[MAX_ROWS][MAX_VECTORS])
+SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, const number *x,
+                     const uint8_t *w, int64_t panel_size, vector sum[MAX_ROWS][MAX_VECTORS])
 {
     const int size = element_size(format), vectors = panels * PANEL_VECTORS;
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) sum[r][v] = vf_zero();
+    for (int v = 0; v < vectors; v++) sum[r][v] = V(zero)();
     SB_UNROLL_2 for (int64_t i = 0; i < length; i++)
     {
-        vf b[MAX_VECTORS];
+        vector b[MAX_VECTORS];
         SB_UNROLL
         for (int v = 0; v < vectors; v++) {
-            const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * SB_PANEL * size;
+            const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * COLUMNS * size;
             if (v % PANEL_VECTORS == 0) {
                 if (fetch.kind == PREFETCH_STREAM) v_prefetch(p + PREFETCH);
                 if (fetch.kind == PREFETCH_NEXT)
-                    v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * SB_PANEL * size);
+                    v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * COLUMNS * size);
             }
-            b[v] = load_weights(format, p + (v % PANEL_VECTORS) * SB_VL * size);
+            b[v] = load_weights(format, p + (v % PANEL_VECTORS) * LANES * size);
         }
         SB_UNROLL
         for (int r = 0; r < rows; r++) {
-            const vf a = vf_set1(x[i * rows + r]);
+            const vector a = V(set1)(x[i * rows + r]);
             SB_UNROLL
-            for (int v = 0; v < vectors; v++) sum[r][v] = vf_fma(a, b[v], sum[r][v]);
+            for (int v = 0; v < vectors; v++) sum[r][v] = V(fma)(a, b[v], sum[r][v]);
         }
     }
 }
@@ -66,35 +91,35 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
 {
     const int vectors = panels * PANEL_VECTORS;
     const uint8_t *w = a->w + panel * a->panel_size;
-    vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
+    vector sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) total[r][v] = vf_zero();
+    for (int v = 0; v < vectors; v++) total[r][v] = V(zero)();
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
         chain(format, rows, panels, (prefetch){.kind = PREFETCH_STREAM}, SB_MIN(SB_CHUNK, a->k - begin),
-              a->x + begin * rows, w + begin * SB_PANEL * element_size(format), a->panel_size, sum);
+              (const number *)a->x + begin * rows, w + begin * COLUMNS * element_size(format), a->panel_size, sum);
         SB_UNROLL
         for (int r = 0; r < rows; r++) SB_UNROLL
-        for (int v = 0; v < vectors; v++) total[r][v] = begin ? vf_add(total[r][v], sum[r][v]) : sum[r][v];
+        for (int v = 0; v < vectors; v++) total[r][v] = begin ? V(add)(total[r][v], sum[r][v]) : sum[r][v];
     }
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+    for (int v = 0; v < vectors; v++) V(store)(acc_at(a, r, panel) + v * LANES, total[r][v]);
 }
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
 SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, int first,
-                          const float *x, const uint8_t *w, int64_t panel_size, float *acc, int64_t acc_stride)
+                          const number *x, const uint8_t *w, int64_t panel_size, number *acc, int64_t acc_stride)
 {
-    vf sum[MAX_ROWS][MAX_VECTORS];
+    vector sum[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
     for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
     chain(format, rows, panels, fetch, length, x, w, panel_size, sum);
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
     for (int v = 0; v < panels * PANEL_VECTORS; v++) {
-        float *out = acc + r * acc_stride + v * SB_VL;
-        vf_store(out, first ? sum[r][v] : vf_add(vf_load(out), sum[r][v]));
+        number *out = acc + r * acc_stride + v * LANES;
+        V(store)(out, first ? sum[r][v] : V(add)(V(load)(out), sum[r][v]));
     }
 }
 
@@ -130,21 +155,20 @@ SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
 SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin,
                          int64_t next)
 {
-    const int size = SB_PANEL * element_size(format);
+    const int size = COLUMNS * element_size(format);
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
     const uint8_t *w = a->w + p * a->panel_size + begin * size;
+    const int64_t acc_stride = a->acc_stride * (int64_t)sizeof *a->acc / (int64_t)sizeof(number);
     int shift = 0;
     while (a->tile << shift < a->rows) shift++;
     for (int64_t r = 0; r < a->rows; r += a->tile) {
         const int64_t height = SB_MIN(a->tile, a->rows - r);
         const prefetch fetch = {PREFETCH_NEXT, shift, next + (r / a->tile * length >> shift) * size};
-        const float *x = a->x + r * a->k + begin * height;
-        float *acc = a->acc + r * a->acc_stride + p * SB_PANEL;
+        const number *x = (const number *)a->x + r * a->k + begin * height;
+        number *acc = acc_at(a, r, p);
         switch (height) {
 #define CASE(rows)                                                                                                     \
-    case rows:                                                                                                         \
-        tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, a->acc_stride);          \
-        break;
+    case rows: tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, acc_stride); break;
             SB_CASES(CASE)
 #undef CASE
         }
@@ -155,7 +179,7 @@ SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_ar
 {
     /* Some tiles: the panel's next chunk; many: the next panels' chunk. */
     const int64_t next =
-        a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * SB_PANEL * element_size(format) : panels * a->panel_size;
+        a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * COLUMNS * element_size(format) : panels * a->panel_size;
     if (panels == 1)
         tile_rows(format, 1, a, p, begin, next);
     else
