@@ -16,9 +16,8 @@
 
 #define MAX_VECTORS  4
 #define MAX_ROWS     8
-#define CHUNK_STEPS  16   /* steps of a panel that are decoded at once for many rows */
-#define PREFETCH     1024 /* bytes ahead */
-#define STREAM_TILES 4    /* up to this many tiles of rows it is best to read each panel from beginning to end */
+#define CHUNK_STEPS  16 /* steps of a panel that are decoded at once for many rows */
+#define STREAM_TILES 4  /* up to this many tiles of rows it is best to read each panel from beginning to end */
 
 #if SB_VL == 16
 #define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
@@ -263,10 +262,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     for (int v = 0; v < vectors; v++) acc[r][v] = vf_zero();
     for (int64_t s = 0; s < a->k / SB_STEP; s++) {
         const float *record = a->x + s * SB_X_DWORDS * rows;
-        SB_UNROLL
-        for (int p = 0; p < panels; p++) SB_UNROLL
-        for (int i = 0; i < sb_quant_step_bytes(f); i += 64)
-            v_prefetch(from[p].quants + s * sb_quant_step_bytes(f) + i + PREFETCH);
+        prefetch_step(f, panels, a, from[0].quants, s);
         step_scales scales[MAX_VECTORS];
         SB_UNROLL
         for (int v = 0; v < vectors; v++)

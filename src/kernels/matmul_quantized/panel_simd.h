@@ -4,9 +4,11 @@
 
 #include "base/simd.h"
 #include "formats/elements_simd.h"
+#include "formats/product.h"
 #include "formats/quant.h"
 
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
+#define AHEAD         2048 /* bytes of weights that few rows prefetch */
 
 SB_INLINE vi low_nibbles(vi v) { return vi_and(v, vi_set1(0x0F0F0F0F)); }
 SB_INLINE vi shifted(vi v, int left) { return left > 0 ? vi_shl(v, left) : left < 0 ? vi_shr(v, -left) : v; }
@@ -119,6 +121,25 @@ SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8
         r.n[h] = vi_shr(both, 4);
     }
     return r;
+}
+
+/* Brings into cache what few_rows reads AHEAD bytes of weights later, in these panels or, at their end, in the next
+ * ones: short panels would otherwise begin with misses, and their scales lie apart from the weights. */
+SB_INLINE void prefetch_step(samebits_format f, int panels, const sb_matmul_args *a, const uint8_t *w, int64_t step)
+{
+    const int bytes = sb_quant_step_bytes(f);
+    const int64_t steps = a->k / SB_STEP, scale_bytes = a->panel_size / steps - bytes;
+    int64_t ahead = step + (AHEAD + bytes - 1) / bytes;
+    if (ahead >= steps) {
+        ahead -= steps;
+        w += panels * a->panel_size;
+    }
+    SB_UNROLL
+    for (int p = 0; p < panels; p++, w += a->panel_size) {
+        SB_UNROLL
+        for (int i = 0; i < bytes; i += 64) v_prefetch(w + ahead * bytes + i);
+        v_prefetch(w + steps * bytes + ahead * scale_bytes);
+    }
 }
 
 /* Defines few_rows_all, which returns 0 if these are not few rows, from the few_rows, FEW_CASES and FEW_PANELS of a

@@ -9,7 +9,7 @@
 
 #define MAX_VECTORS 4
 #define MAX_ROWS    8
-#define PREFETCH    1024 /* bytes ahead */
+#define PREFETCH    4096 /* bytes ahead, of panels that are decoded */
 
 #if SB_VL == 16
 #define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
@@ -133,9 +133,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
             half_scales(f, &read, d[v], m[v]);
         }
         const uint8_t *step = w + s * sb_quant_step_bytes(f);
-        SB_UNROLL
-        for (int p = 0; p < panels; p++) SB_UNROLL
-        for (int i = 0; i < sb_quant_step_bytes(f); i += 64) v_prefetch(step + p * a->panel_size + i + PREFETCH);
+        prefetch_step(f, panels, a, w, s);
         SB_UNROLL
         for (int n = 0; n < 8; n++) {
             vi fields[MAX_VECTORS];
@@ -170,7 +168,7 @@ SB_INLINE void decode(samebits_format f, sb_group group, const uint8_t *panel, i
     const uint8_t *step = panel + begin * sb_quant_step_bytes(f), *scales = sb_quant_scales(f, panel, k);
     for (int s = 0; s < count; s++, step += sb_quant_step_bytes(f), out += SB_STEP * stride) {
         SB_UNROLL
-        for (int i = 0; i < sb_quant_step_bytes(f); i += 64) v_prefetch(step + i + 4 * PREFETCH);
+        for (int i = 0; i < sb_quant_step_bytes(f); i += 64) v_prefetch(step + i + PREFETCH);
         SB_UNROLL
         for (int c = 0; c < SB_PANEL; c += SB_VL) {
             const step_scales read = read_scales(f, group, scales, begin + s, c);
