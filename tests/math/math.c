@@ -186,7 +186,11 @@ static int bf16_is_right(float x, uint16_t h)
 static void try_conversions(uint64_t stride)
 {
     long long f16 = 0, bf16 = 0, weights = 0, inputs = 0;
-    for (uint64_t begin = 0; begin < 1ull << 32; begin += stride * MATH_BLOCK) {
+    const int64_t blocks = (int64_t)(((1ull << 32) / stride + MATH_BLOCK - 1) / MATH_BLOCK);
+#pragma omp parallel for schedule(dynamic, 64) reduction(+ : f16, bf16, weights, inputs)
+    for (int64_t b = 0; b < blocks; b++) {
+        const sb_fpenv caller = sb_fpenv_enter();
+        const uint64_t begin = (uint64_t)b * MATH_BLOCK * stride;
         float in[MATH_BLOCK];
         uint16_t half[MATH_BLOCK];
         int32_t weight[MATH_BLOCK];
@@ -201,6 +205,7 @@ static void try_conversions(uint64_t stride)
             for (int i = 0; i < MATH_BLOCK; i++) f16 += sb_to_f16(in[i]) != (sb_is_nan(in[i]) ? SB_NAN_F16 : half[i]);
         }
         inputs += MATH_BLOCK;
+        sb_fpenv_leave(caller);
     }
     char detail[100];
     snprintf(detail, sizeof detail, "%lld inputs, %lld differ from the hardware's", inputs, f16);

@@ -99,7 +99,7 @@ static void pack_x(const sb_matmul_row *row, const float *x, int64_t rows, int64
 }
 
 typedef struct {
-    const sb_matmul_row *row, *ref;
+    const sb_matmul_row *ref;
     int kind;
     int64_t rows, panels, k;
     sb_group group;
@@ -128,30 +128,53 @@ static void run_row(const sb_matmul_row *row, const test *t, const float *x, con
         if (sb_bits(acc[i]) != ~0u) acc[i] = sb_canonical(acc[i]);
 }
 
+/* Every row of the reference's format and order that this machine has. */
+static void run_rows(const test *t, const float *x, const uint8_t *w)
+{
+    const int64_t stride = t->panels * SB_PANEL + 16;
+    const size_t size = (size_t)(t->rows * stride) * 4;
+    float *want = check_alloc(size);
+    run_row(t->ref, t, x, w, want, stride);
+    int count;
+    const sb_matmul_row *rows = sb_matmul_quantized_rows(&count);
+    for (const sb_matmul_row *row = rows; row < rows + count; row++) {
+        if (row == t->ref || row->format != t->ref->format || row->order != t->ref->order) continue;
+        if (row->cpu & ~check_cpu()) continue;
+        float *have = check_alloc(size);
+        run_row(row, t, x, w, have, stride);
+        char what[160];
+        snprintf(what, sizeof what, "%s kind %d rows %lld panels %lld k %lld", row->name, t->kind, (long long)t->rows,
+                 (long long)t->panels, (long long)t->k);
+        check_same(what, want, have, t->rows * stride, 4);
+        check_free(have);
+    }
+    check_free(want);
+}
+
 static void run(const test *t, check_rng *rng)
 {
-    const sb_format *f = sb_format_info(t->row->format);
-    const int64_t stride = t->panels * SB_PANEL + 16, n = t->panels * SB_PANEL, blocks = t->k / f->block;
-    const int64_t panel_size = sb_panel_size(t->row->format, t->group, t->k), row_size = blocks * f->block_bytes;
+    const samebits_format format = t->ref->format;
+    const sb_format *f = sb_format_info(format);
+    const int64_t n = t->panels * SB_PANEL, blocks = t->k / f->block;
+    const int64_t panel_size = sb_panel_size(format, t->group, t->k), row_size = blocks * f->block_bytes;
     float *x = check_alloc((size_t)(t->rows * t->k) * 4);
     uint8_t *bytes = check_alloc((size_t)(n * row_size)), *w = check_alloc((size_t)(t->panels * panel_size));
-    float *want = check_alloc((size_t)(t->rows * stride) * 4), *have = check_alloc((size_t)(t->rows * stride) * 4);
-    const int is_scaled = sb_format_is_scaled(t->row->format);
+    const int is_scaled = sb_format_is_scaled(format);
     const int64_t groups = t->group.steps ? t->k / 32 / t->group.steps
-                           : is_scaled    ? t->k / 32 * sb_quant_parts(t->row->format)
+                           : is_scaled    ? t->k / 32 * sb_quant_parts(format)
                                           : 0;
     uint8_t *scales = check_alloc((size_t)(2 * n * groups * 4));
     if (is_scaled) {
         check_bytes(rng, bytes, n * row_size);
-        random_bytes(t->row->format, t->kind, n * t->k, bytes, n * groups, scales, rng);
+        random_bytes(format, t->kind, n * t->k, bytes, n * groups, scales, rng);
     } else if (groups) {
         check_bytes(rng, bytes, n * row_size);
         random_scales(t->group.scales, t->kind, 2 * n * groups, scales, rng);
     } else {
-        random_rows(t->row->format, t->kind, n * blocks, bytes, rng);
+        random_rows(format, t->kind, n * blocks, bytes, rng);
     }
     random_x(t->kind, t->rows, t->k, x, rng);
-    const sb_rows rows = {.format = t->row->format,
+    const sb_rows rows = {.format = format,
                           .data = bytes,
                           .n = n,
                           .k = t->k,
@@ -162,18 +185,11 @@ static void run(const test *t, check_rng *rng)
                           .scale_stride = {groups, 1},
                           .bias_stride = {groups, 1}};
     for (int64_t p = 0; p < t->panels; p++) sb_pack_panel(&rows, p, w + p * panel_size);
-    run_row(t->ref, t, x, w, want, stride);
-    run_row(t->row, t, x, w, have, stride);
-    char what[160];
-    snprintf(what, sizeof what, "%s kind %d rows %lld panels %lld k %lld", t->row->name, t->kind, (long long)t->rows,
-             (long long)t->panels, (long long)t->k);
-    check_same(what, want, have, t->rows * stride, 4);
+    run_rows(t, x, w);
     check_free(x);
     check_free(bytes);
     check_free(scales);
     check_free(w);
-    check_free(want);
-    check_free(have);
 }
 
 /* Any bytes come back from a panel, and no byte is written outside it. */
@@ -211,18 +227,17 @@ void check_matmul_quantized(void)
     for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f < SAMEBITS_FORMAT_COUNT; f++)
         if (!sb_format_is_mlx(f)) check_round_trip(f, &rng);
     for (int i = 0; i < count; i++) {
-        const sb_matmul_row *ref = sb_matmul_quantized_select(rows[i].format, rows[i].order, SB_CPU_NONE);
-        if (rows[i].cpu & ~check_cpu() || &rows[i] == ref) continue;
-        const int block = sb_format_info(rows[i].format)->block;
+        const sb_matmul_row *ref = &rows[i];
+        if (ref != sb_matmul_quantized_select(ref->format, ref->order, SB_CPU_NONE)) continue;
+        const int block = sb_format_info(ref->format)->block;
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
                 for (int kind = 0; kind < KINDS; kind++) {
                     const int64_t blocks = sb_ceil_div(depths[d], block / 32);
                     sb_group group = {0};
-                    if (sb_format_is_affine(rows[i].format))
+                    if (sb_format_is_affine(ref->format))
                         group = (sb_group){1 << check_below(&rng, 3), (samebits_format)check_below(&rng, 3)};
-                    const test t = {.row = &rows[i],
-                                    .ref = ref,
+                    const test t = {.ref = ref,
                                     .kind = kind,
                                     .rows = heights[h],
                                     .panels = 1 + check_below(&rng, 5),
