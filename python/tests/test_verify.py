@@ -47,7 +47,7 @@ def test_exit_status_and_reports(changes, monkeypatch, tmp_path, capsys):
         def run(self, tick):
             tick("a scenario")
 
-    monkeypatch.setattr(_command, "_load", lambda options, settings: Door())
+    monkeypatch.setattr(_command, "_load", lambda option, folder, settings: Door())
     picture = tmp_path / "moved.svg"
     status = main(["verify", "--hf", "a folder", "--json", "--plot", str(picture)])
     assert status == (1 if changes else 0)
@@ -67,7 +67,11 @@ def test_picture_escapes():
 
 
 def test_dispatch():
-    assert is_ours(["verify", "--hf", "x"]) and is_ours(["verify", "--sentence-transformers=x"])
+    assert (
+        is_ours(["verify", "--hf", "x"])
+        and is_ours(["verify", "--mlx=x"])
+        and is_ours(["verify", "--sentence-transformers=x"])
+    )
     assert not is_ours(["verify", "--quick"]) and not is_ours(["bench", "--hf"]) and not is_ours([])
 
 

@@ -8,20 +8,34 @@ import json
 import os
 import pathlib
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._outcome import Count, Door, Outcome, Settings
 from ._picture import draw
 
 HOLDS, MOVED, ERROR = 0, 1, 2  #: exit status, as the samebits command's
-#: An option, what it wants, the module that loads it, and the packages that the module needs.
+SENTENCES = "--sentence-transformers"
+
+
+class _Kind(NamedTuple):
+    """A kind of checkpoint."""
+
+    what: str
+    module: str  #: that loads it
+    packages: str  #: that the module needs
+    length: int = Settings().length  #: tokens of a prompt, where none are asked for
+
+
 DOORS = {
-    "--hf": ("a causal language model of Hugging Face's transformers", "._causal", "torch transformers"),
-    "--sentence-transformers": ("a model of sentence-transformers", "._sentences", "torch sentence-transformers"),
+    "--hf": _Kind("a causal language model of Hugging Face's transformers", "._transformers", "torch transformers"),
+    # Stock MLX takes seconds for a token of a small model.
+    "--mlx": _Kind("a causal language model of mlx-lm", "._mlx", "mlx mlx-lm", length=24),
+    SENTENCES: _Kind("a model of sentence-transformers", "._sentences", "torch sentence-transformers"),
 }
 EPILOG = """examples:
   python -m samebits verify --hf ./gemma
   python -m samebits verify --hf ./gemma --dtype bfloat16 --prompts 50 --tokens 128 --json
+  python -m samebits verify --mlx ./gemma-4bit --dtype float32
   python -m samebits verify --sentence-transformers ./all-MiniLM-L6-v2 --plot moved.svg
 
 exit status: 0 the bits hold with samebits, 1 bits moved, 2 usage or environment"""
@@ -52,37 +66,44 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     which = parser.add_mutually_exclusive_group(required=True)
-    for option, (what, _, _) in DOORS.items():
-        which.add_argument(option, metavar="DIR", help=f"the folder of {what}")
+    for option, kind in DOORS.items():
+        which.add_argument(option, metavar="DIR", help=f"the folder of {kind.what}")
     default = Settings()
     parser.add_argument("--dtype", default=default.dtype, choices=("auto", "float32", "float16", "bfloat16"))
-    parser.add_argument("--length", type=_number, default=default.length, help="tokens of a prompt (%(default)s)")
+    lengths = ", ".join(f"{kind.length} with {option}" for option, kind in DOORS.items() if option != SENTENCES)
+    parser.add_argument("--length", type=_number, help=f"tokens of a prompt ({lengths})")
     parser.add_argument("--tokens", type=_number, default=default.tokens, help="tokens to generate (%(default)s)")
     parser.add_argument(
         "--prompts", type=_number, default=default.prompts, help="prompts for speculative decoding (%(default)s)"
     )
+    parser.add_argument("--no-stock", dest="stock", action="store_false", help="run samebits only")
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--plot", metavar="FILE", help="write a picture (SVG)")
     return parser
 
 
-def _load(options: argparse.Namespace, settings: Settings) -> Door:
-    for option, (_, module, packages) in DOORS.items():
+def _asked(options: argparse.Namespace) -> tuple[str, str]:
+    """The option for a checkpoint, and its folder."""
+    for option in DOORS:
         folder = getattr(options, option.removeprefix("--").replace("-", "_"))
-        if folder is None:
-            continue
-        if not os.path.isdir(folder):
-            raise CommandError(f"{option} {folder}: there is no such folder; give one that holds a checkpoint")
-        try:
-            door: Any = importlib.import_module(module, __package__)
-            loaded: Door = door.load(folder, settings)
-        except ImportError as error:
-            raise CommandError(f"{option} needs the packages {packages} ({error}); pip install {packages}") from None
-        except (OSError, ValueError, KeyError) as error:
-            reason = str(error).strip().partition("\n")[0]
-            raise CommandError(f"{option} {folder} cannot be loaded: {reason}") from None
-        return loaded
+        if folder is not None:
+            return option, folder
     raise AssertionError("argparse demands one of them")
+
+
+def _load(option: str, folder: str, settings: Settings) -> Door:
+    packages = DOORS[option].packages
+    if not os.path.isdir(folder):
+        raise CommandError(f"{option} {folder}: there is no such folder; give one that holds a checkpoint")
+    try:
+        door: Any = importlib.import_module(DOORS[option].module, __package__)
+        loaded: Door = door.load(folder, settings)
+    except ImportError as error:
+        raise CommandError(f"{option} needs the packages {packages} ({error}); pip install {packages}") from None
+    except (OSError, ValueError, KeyError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise CommandError(f"{option} {folder} cannot be loaded: {reason}") from None
+    return loaded
 
 
 class _Progress:
@@ -104,7 +125,7 @@ class _Progress:
 
 
 def _cell(count: Count) -> str:
-    return f"{count.moved:,} of {count.of:,}"
+    return f"{count.moved:,} of {count.of:,}" if count.of else "-"
 
 
 def _change(count: Count) -> str:
@@ -130,7 +151,10 @@ def _conclusion(outcome: Outcome) -> str:
     count = len(outcome.lines)
     stock = sum(line.stock.moved > 0 for line in outcome.lines)
     ours = sum(line.samebits.moved > 0 for line in outcome.lines)
-    told = f"stock moved in {stock} of {count} scenarios" if stock else "stock is already invariant here"
+    if not any(line.stock.of for line in outcome.lines):
+        told = "stock was not run"
+    else:
+        told = f"stock moved in {stock} of {count} scenarios" if stock else "stock is already invariant here"
     text = f"{told}, samebits in {ours} of {count}."
     if outcome.may_move:
         listed = ", ".join(f"{name} ({times})" for name, times in sorted(outcome.may_move.items()))
@@ -139,8 +163,8 @@ def _conclusion(outcome: Outcome) -> str:
 
 
 def _object(outcome: Outcome) -> dict[str, Any]:
-    def of(count: Count) -> dict[str, Any]:
-        return {"moved": count.moved, "largest": count.largest}
+    def of(count: Count) -> dict[str, Any] | None:
+        return {"moved": count.moved, "largest": count.largest} if count.of else None
 
     return {
         "command": "verify",
@@ -162,12 +186,14 @@ def _object(outcome: Outcome) -> dict[str, Any]:
 
 
 def _run(options: argparse.Namespace) -> int:
-    settings = Settings(options.dtype, options.length, options.tokens, options.prompts)
+    option, folder = _asked(options)
+    length = DOORS[option].length if options.length is None else options.length
+    settings = Settings(options.dtype, length, options.tokens, options.prompts, options.stock)
     if settings.length < 16 or settings.tokens < 1:
         raise CommandError("--length wants 16 tokens or more, --tokens one or more")
     if options.plot and not pathlib.Path(options.plot).absolute().parent.is_dir():
         raise CommandError(f"--plot {options.plot}: there is no such folder")
-    door = _load(options, settings)
+    door = _load(option, folder, settings)
     progress = _Progress(door.steps())
     try:
         door.run(progress)

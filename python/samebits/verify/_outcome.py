@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib.metadata
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+
+from .. import __version__
 
 
 @dataclass
@@ -48,10 +51,16 @@ class Line:
 class Settings:
     """What the command line sets."""
 
-    dtype: str = "auto"  #: PyTorch's name; auto: the checkpoint's own
+    dtype: str = "auto"  #: the framework's name; auto: the checkpoint's own
     length: int = 100  #: tokens of a prompt
     tokens: int = 24  #: tokens to generate
     prompts: int = 3  #: prompts of the comparison of speculative with plain decoding
+    stock: bool = True  #: run the stock framework too
+
+    @property
+    def engines(self) -> tuple[bool, ...]:
+        """Whether each is samebits."""
+        return (False, True) if self.stock else (True,)
 
 
 @dataclass
@@ -66,6 +75,16 @@ class Outcome:
     @property
     def holds(self) -> bool:
         return not any(line.samebits.moved for line in self.lines)
+
+    def count(self, may_move: Mapping[str, int]) -> None:
+        for name, count in may_move.items():
+            self.may_move[name] = self.may_move.get(name, 0) + count
+
+
+def facts(*packages: str, **others: object) -> dict[str, str]:
+    """What a report says of its run: versions of packages, and settings."""
+    found = {"samebits": __version__} | {name: importlib.metadata.version(name) for name in packages}
+    return found | {name: str(value) for name, value in others.items()}
 
 
 class Door(Protocol):

@@ -11,7 +11,9 @@ STOCK, OURS = "#c8783c", "#2a7ab0"
 
 
 def _bar(y: int, count: Count, colour: str) -> str:
-    share = count.moved / count.of if count.of else 0.0
+    if not count.of:
+        return f'<text x="{LEFT + 6}" y="{y + 10}" font-size="11">not run</text>'
+    share = count.moved / count.of
     # One moved element of a million is still to be seen.
     width = max(round(BAR * share), 2) if count.moved else 0
     said = f"{share:.0%}" if count.moved in (0, count.of) or share >= 0.01 else "under 1%"

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from . import _text
-from ._engines import engine, facts, quiet, threads
 from ._outcome import Line, Outcome, Settings
+from ._torch import engine, facts, quiet, threads
 
 Array = np.ndarray[Any, Any]
 SIZES = (2, 5, 8, 16, 64)
@@ -33,6 +33,7 @@ class Sentences:
             folder,
             facts("sentence-transformers", "transformers", dtype=kind, sentences=len(_text.SENTENCES)),
         )
+        self.settings = settings
         self._alone: Array | None = None
 
     def embed(self, sentences: list[str], size: int) -> Array:
@@ -76,13 +77,13 @@ class Sentences:
         return found
 
     def steps(self) -> int:
-        return 2 * len(self.scenarios())
+        return len(self.settings.engines) * len(self.scenarios())
 
     def run(self, tick: Callable[[str], None]) -> None:
         references: list[Array | None] = [None, None]
         for name, scenario in self.scenarios():
             lines = Line(name, "embeddings"), Line(name, "numbers")
-            for ours in (False, True):
+            for ours in self.settings.engines:
                 tick(name)
                 self._alone = references[ours]
                 with engine(ours, self.outcome):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 
-from .. import __version__
 from .. import torch as samebits_torch
+from . import _outcome
 from ._outcome import Outcome
 
 
@@ -24,8 +23,7 @@ def engine(ours: bool, outcome: Outcome) -> Iterator[None]:
             return
         with samebits_torch.mode() as active:
             yield
-        for name, count in active.stock.items():
-            outcome.may_move[name] = outcome.may_move.get(name, 0) + count
+        outcome.count(active.stock)
 
 
 @contextlib.contextmanager
@@ -44,12 +42,10 @@ def array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     return values
 
 
-def facts(*packages: str, **others: object) -> dict[str, str]:
-    """What a report says of its run: versions of packages, and settings."""
-    found = {"samebits": __version__}
-    found |= {name: importlib.metadata.version(name) for name in ("torch", *packages)}
-    found["threads"] = str(torch.get_num_threads())
-    return {**found, **{name: str(value).removeprefix("torch.") for name, value in others.items()}}
+def facts(*packages: str, dtype: torch.dtype, **others: object) -> dict[str, str]:
+    """What a report says of its run."""
+    name = str(dtype).removeprefix("torch.")
+    return _outcome.facts("torch", *packages, threads=torch.get_num_threads(), dtype=name, **others)
 
 
 def quiet() -> None:
