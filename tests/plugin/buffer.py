@@ -5,52 +5,14 @@ pieces, and packed weights give the bits that plain ones give.
 Usage: buffer.py GGML_FOLDER PLUGIN
 Exit status: 0 if everything holds.
 """
-import ctypes as c
 import os
 import random
 import struct
 import sys
 
-P, SIZE, I64 = c.c_void_p, c.c_size_t, c.c_int64
-TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "q2_k": 10, "q3_k": 11, "q4_k": 12,
-         "q5_k": 13, "q6_k": 14, "iq4_nl": 20, "bf16": 30, "mxfp4": 39}
-I32, USAGE_WEIGHTS, OP_MUL_MAT, OP_GET_ROWS = 26, 1, "MUL_MAT", "GET_ROWS"
-PROTOTYPES = {
-    "ggml_init": (P, None), "ggml_free": (None, [P]), "ggml_nbytes": (SIZE, [P]), "ggml_row_size": (SIZE, [c.c_int, I64]),
-    "ggml_new_tensor_2d": (P, [P, c.c_int, I64, I64]), "ggml_new_tensor_1d": (P, [P, c.c_int, I64]),
-    "ggml_view_2d": (P, [P, P, I64, I64, SIZE, SIZE]), "ggml_mul_mat": (P, [P, P, P]), "ggml_get_rows": (P, [P, P, P]),
-    "ggml_new_graph": (P, [P]), "ggml_build_forward_expand": (None, [P, P]),
-    "ggml_backend_alloc_ctx_tensors_from_buft": (P, [P, P]), "ggml_backend_buffer_set_usage": (None, [P, c.c_int]),
-    "ggml_backend_buffer_free": (None, [P]), "ggml_backend_tensor_set": (None, [P, P, SIZE, SIZE]),
-    "ggml_backend_tensor_get": (None, [P, P, SIZE, SIZE]), "ggml_backend_dev_buffer_type": (P, [P]),
-    "ggml_backend_cpu_buffer_type": (P, []), "ggml_backend_dev_init": (P, [P, c.c_char_p]),
-    "ggml_backend_graph_compute": (c.c_int, [P, P]), "ggml_backend_free": (None, [P]),
-    "ggml_backend_reg_dev_get": (P, [P, SIZE]), "ggml_backend_dev_supports_op": (c.c_bool, [P, P]),
-    "ggml_backend_buft_is_host": (c.c_bool, [P]),
-}
+from ggml import TYPES, USAGE_WEIGHTS, Ggml
 
-
-class InitParams(c.Structure):
-    _fields_ = [("mem_size", SIZE), ("mem_buffer", P), ("no_alloc", c.c_bool)]
-
-
-class Ggml:
-    def __init__(self, folder):
-        self.base = c.CDLL(os.path.join(folder, "libggml-base.so"))
-        self.top = c.CDLL(os.path.join(folder, "libggml.so"))
-        for name, (result, arguments) in PROTOTYPES.items():
-            function = getattr(self.base, name)
-            function.restype = result
-            function.argtypes = arguments if arguments is not None else [InitParams]
-            setattr(self, name[5:], function)
-
-    def load(self, plugin):
-        self.top.ggml_backend_load.restype = P
-        registry = self.top.ggml_backend_load(plugin.encode())
-        return registry and self.backend_reg_dev_get(registry, 0)
-
-    def context(self):
-        return self.init(InitParams(1 << 20, None, True))
+OP_MUL_MAT, OP_GET_ROWS = "MUL_MAT", "GET_ROWS"
 
 
 class Check:
@@ -64,13 +26,6 @@ class Check:
             print(f"FAIL {what}")
 
 
-def get(ggml, tensor, offset=0, size=None):
-    size = ggml.nbytes(tensor) - offset if size is None else size
-    data = c.create_string_buffer(size)
-    ggml.backend_tensor_get(tensor, data, offset, size)
-    return data.raw
-
-
 def round_trip(ggml, weights_type, check, name, k, n):
     context = ggml.context()
     tensor = ggml.new_tensor_2d(context, TYPES[name], k, n)
@@ -82,13 +37,13 @@ def round_trip(ggml, weights_type, check, name, k, n):
     what = f"{name} {n}x{k}"
     for turn in ("first", "again"):
         ggml.backend_tensor_set(tensor, data, 0, len(data))
-        check(f"{what}: whole, {turn}", get(ggml, tensor) == data)
-        check(f"{what}: piece, {turn}", get(ggml, tensor, row + 3, 2 * row) == data[row + 3:3 * row + 3])
-        check(f"{what}: view, {turn}", get(ggml, view) == data[3 * row:8 * row])
+        check(f"{what}: whole, {turn}", ggml.get(tensor) == data)
+        check(f"{what}: piece, {turn}", ggml.get(tensor, row + 3, 2 * row) == data[row + 3:3 * row + 3])
+        check(f"{what}: view, {turn}", ggml.get(view) == data[3 * row:8 * row])
         patch = random.randbytes(row + 1)
         ggml.backend_tensor_set(tensor, patch, row - 1, len(patch))
         data = data[:row - 1] + patch + data[2 * row:]
-        check(f"{what}: after a piece is written, {turn}", get(ggml, tensor) == data)
+        check(f"{what}: after a piece is written, {turn}", ggml.get(tensor) == data)
     ggml.backend_buffer_free(buffer)
     ggml.free(context)
 
@@ -126,7 +81,7 @@ def compute(ggml, device, buffer_type, op, name, rows, k, n, operand):
         x = ggml.new_tensor_2d(context, TYPES["f32"], k, len(operand) // (4 * k))
         out = ggml.mul_mat(context, weights, x)
     else:
-        x = ggml.new_tensor_1d(context, I32, len(operand) // 4)
+        x = ggml.new_tensor_1d(context, TYPES["i32"], len(operand) // 4)
         out = ggml.get_rows(context, weights, x)
     result = None
     if ggml.backend_dev_supports_op(device, out):
@@ -136,7 +91,7 @@ def compute(ggml, device, buffer_type, op, name, rows, k, n, operand):
         ggml.backend_tensor_set(x, operand, 0, len(operand))
         backend = ggml.backend_dev_init(device, None)
         if ggml.backend_graph_compute(backend, graph) == 0:
-            result = get(ggml, out)
+            result = ggml.get(out)
         ggml.backend_free(backend)
         ggml.backend_buffer_free(work)
     ggml.backend_buffer_free(buffer)
@@ -174,7 +129,7 @@ def main():
     weights_type = ggml.backend_dev_buffer_type(device)
     check = Check()
     check("the buffer of weights is not host memory", not ggml.backend_buft_is_host(weights_type))
-    for name in TYPES:
+    for name in (name for name in TYPES if name != "i32"):
         round_trip(ggml, weights_type, check, name, 512, 37)
         same_bits(ggml, device, cpu_device, weights_type, check, name, 512, 300)
     round_trip(ggml, weights_type, check, "f32", 1024, 9001)  # packed in three parts

@@ -133,6 +133,11 @@ load_from_python() {
         "$VENV/bin/python" -m pytest -q "$ROOT/python/tests/test_llama_cpp.py"
 }
 
+# every_door GGML PLUGIN: the C library, NumPy, PyTorch, MLX and the plugin, as far as they are there.
+every_door() {
+    SAMEBITS_TEST_GGML=$1 SAMEBITS_TEST_PLUGIN=$2 "$VENV/bin/python" -m pytest -q -rs "$ROOT/python/tests/test_doors.py"
+}
+
 # Each host takes the plugin of its own backend API and refuses the other's.
 test_plugin_versions() {
     local load=$ROOT/tests/plugin/load.py host_2
@@ -142,6 +147,7 @@ test_plugin_versions() {
     step "plugin, API 2, in a host of API 2" "$load" "$host_2" "$API2/lib/libggml-samebits.so" taken || true
     step "plugin, API 3, buffers of weights" "$ROOT/tests/plugin/buffer.py" "$LLAMA_BIN" "$PLUGIN" || true
     step "plugin, loaded from Python" load_from_python "$LLAMA_BIN" "$PLUGIN" "$API2/lib/libggml-samebits.so" || true
+    step "the same bits in every door" every_door "$LLAMA_BIN" "$PLUGIN" || true
     step "plugin, API 2, loaded from Python" load_from_python "$host_2" "$API2/lib/libggml-samebits.so" "$PLUGIN" || true
     step "plugin, API 2, in a host of API 3" "$load" "$LLAMA_BIN" "$API2/lib/libggml-samebits.so" refused || true
     step "plugin, API 3, in a host of API 2" "$load" "$host_2" "$PLUGIN" refused || true
