@@ -5,25 +5,16 @@ Plays the scenarios of samebits-llama, asks llama-server the same prompt alone a
 speed of both. Exit status: 0 stock moved and samebits did not, 1 otherwise, 2 something could not run.
 """
 import argparse
-import contextlib
 import json
 import os
 import pathlib
 import re
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
+
+from llama_server import Trouble, running_server, stock_environment
 
 SCHEMA_VERSION = 1
-SERVER_PATIENCE = 120  # seconds until a server that started must answer
-
-
-class Trouble(Exception):
-    """The demo could not run: nothing is known about bits."""
 
 
 def say(text):
@@ -44,10 +35,6 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def stock_environment():
-    return {name: value for name, value in os.environ.items() if name != "GGML_BACKEND_PATH"}
-
-
 def run_helper(arguments, *options):
     """samebits-llama's JSON. It exits with 1 if bits moved, which is for judge() to say."""
     command = [arguments.samebits_llama, *options, "--json"]
@@ -66,57 +53,9 @@ def run_scenarios(arguments, picture):
     return run_helper(arguments, arguments.model, *options)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def wait_for(process, url, log):
-    deadline = time.monotonic() + SERVER_PATIENCE
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            raise Trouble(f"llama-server ended with status {process.returncode}; see {log}")
-        with contextlib.suppress(urllib.error.URLError, OSError):
-            with urllib.request.urlopen(url + "/health", timeout=5) as answer:
-                if answer.status == 200:
-                    return
-        time.sleep(0.2)
-    raise Trouble(f"llama-server did not answer within {SERVER_PATIENCE} s; see {log}")
-
-
-def has_mapped(pid, library):
-    return library in pathlib.Path(f"/proc/{pid}/maps").read_text(errors="replace")
-
-
-@contextlib.contextmanager
-def running_server(arguments, plugin, log):
-    """llama-server with its default settings: 4 slots, unified KV cache."""
-    environment = stock_environment()
-    if plugin:
-        environment["GGML_BACKEND_PATH"] = plugin
-    port = free_port()
-    command = [arguments.llama_server, "-m", arguments.model, "--host", "127.0.0.1", "--port", str(port)]
-    with open(log, "w") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment)
-    try:
-        url = f"http://127.0.0.1:{port}"
-        wait_for(process, url, log)
-        if bool(plugin) != has_mapped(process.pid, "libggml-samebits"):
-            raise Trouble(f"llama-server did {'not load' if plugin else 'load'} the plugin; see {log}")
-        yield url
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 def check_server(arguments, plugin, name):
     log = arguments.output / f"server-{name}.log"
-    with running_server(arguments, plugin, log) as url:
+    with running_server(arguments.llama_server, arguments.model, plugin, log) as url:
         return run_helper(arguments, "--check-server", url, *(["--tries", "3"] if arguments.short else []))
 
 

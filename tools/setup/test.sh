@@ -169,7 +169,7 @@ tiny_model() {
 }
 
 test_plugin() {
-    step "build: llama.cpp" need_llama llama-server test-backend-ops || return 0
+    step "build: llama.cpp" need_llama llama-server llama-perplexity test-backend-ops || return 0
     test_plugin_versions
     step "samebits verify --formats" "$RELEASE/bin/samebits" verify --formats --ggml "$LLAMA_BIN" || true
     step "ggml's test-backend-ops, int8-1" backend_ops int8-1 MUL_MAT,SOFT_MAX,RMS_NORM,NORM,GET_ROWS || true
@@ -187,6 +187,8 @@ test_plugin() {
         step "a mixture of experts" tiny_model moe || true
         step "a sliding window" tiny_model swa || true
     fi
+    step "llama-perplexity, and llama-server's embeddings" "$ROOT/tests/plugin/programs.py" "$LLAMA_BIN" "$PLUGIN" "$MODEL" \
+        "$ROOT/spec/order.md" || true
     step "demo --short" "$ROOT/dev" demo --short || true
 }
 
