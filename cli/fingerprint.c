@@ -169,7 +169,7 @@ typedef struct options {
 enum { KEY_CPU = 256, KEY_CHECK, KEY_JSON };
 
 static const struct argp_option option_list[] = {
-    {"cpu", KEY_CPU, "LEVEL", 0, "CPU level: scalar, avx2, avx512, neon (default: the best here)", 0},
+    {"cpu", KEY_CPU, "LEVEL", 0, "CPU level: scalar, avx2, avx512, amx, neon (default: the best here)", 0},
     {"check", KEY_CHECK, "FILE", OPTION_ARG_OPTIONAL, "Compare with FILE, or with the golden file of this build", 0},
     {"json", KEY_JSON, 0, 0, "Print one JSON object", 0},
     {0}};
@@ -190,7 +190,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case KEY_CPU: {
         const int cpu = cli_cpu_of(arg);
-        if (cpu < 0) argp_error(state, "--cpu wants scalar, avx2, avx512 or neon, not '%s'", arg);
+        if (cpu < 0) argp_error(state, "--cpu wants scalar, avx2, avx512, amx or neon, not '%s'", arg);
         if (!samebits_cpu_supported((samebits_cpu)cpu)) cli_die("this machine has no %s; see samebits info", arg);
         o->cpu = (samebits_cpu)cpu;
         break;

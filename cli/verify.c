@@ -125,7 +125,7 @@ static const struct argp_option option_list[] = {
     {"seed", KEY_SEED, "N", 0, "Seed of the inputs and needles (default: the time; it is printed)", 0},
     {"op", KEY_OP, "NAME", 0, "Only this op, such as matmul", 0},
     {"form", KEY_FORM, "FORM", 0, "Only this form, such as f32 or q4_k", 0},
-    {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2, avx512 or neon", 0},
+    {"cpu", KEY_CPU, "LEVEL", 0, "Only scalar and this level: scalar, avx2, avx512, amx or neon", 0},
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to try beside ours; several with ':'", 0},
     {"self-test", KEY_SELF_TEST, 0, 0, "Plant faults and see that each is caught", 0},
     {"accuracy", KEY_ACCURACY, 0, 0, "Only measure errors against float64, beside stock", 0},
@@ -171,7 +171,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case KEY_FORM: o->v.form = arg; break;
     case KEY_CPU: {
         const int cpu = cli_cpu_of(arg);
-        if (cpu < SAMEBITS_CPU_SCALAR) argp_error(state, "--cpu wants scalar, avx2, avx512 or neon, not '%s'", arg);
+        if (cpu < SAMEBITS_CPU_SCALAR)
+            argp_error(state, "--cpu wants scalar, avx2, avx512, amx or neon, not '%s'", arg);
         if (!samebits_cpu_supported((samebits_cpu)cpu)) cli_die("this machine has no %s; see samebits info", arg);
         o->v.levels[0] = SAMEBITS_CPU_SCALAR;
         o->v.levels[1] = (samebits_cpu)cpu;

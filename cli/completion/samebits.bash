@@ -3,7 +3,7 @@ _samebits()
 {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words
     case $previous in
-        --cpu) words='scalar avx2 avx512 neon' ;;
+        --cpu) words='scalar avx2 avx512 amx neon' ;;
         --op) words='matmul addmm linear linear_prepared matmul_quantized gather_prepared attention softmax log_softmax logsumexp log_likelihood rms_norm layer_norm l2_norm group_norm add_rms_norm sum mean max argmax top_k sample embedding exp sigmoid tanh relu silu gelu gelu_tanh gelu_quick swiglu geglu geglu_tanh add sub mul div scale rope' ;;
         --stock | --plot | --ggml | --seed | --threads | --fuzz | --form) words= ;;
         *)

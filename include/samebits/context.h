@@ -12,12 +12,17 @@
 extern "C" {
 #endif
 
-/* Instruction set a context may use. The level never changes a bit of any result. */
+/* Instruction set a context may use. The level never changes a bit of any result.
+ *
+ * AMX and AUTO ask Linux once whether the process may use tiles, where the CPU has them, and try an instruction in a
+ * child; no other level does. From then on the system wants alternate signal stacks to be large enough for tiles. Tiles
+ * are scratch to the ABI: a call may change them, and leaves them released. */
 typedef enum samebits_cpu {
     SAMEBITS_CPU_AUTO = 0, /* the best this machine has */
     SAMEBITS_CPU_SCALAR,   /* the reference kernels, plain C */
     SAMEBITS_CPU_AVX2,     /* AVX2, FMA, F16C; AVX-VNNI where present */
     SAMEBITS_CPU_AVX512,   /* AVX-512 F, BW, DQ, VL; VNNI and BF16 where present */
+    SAMEBITS_CPU_AMX,      /* the same, and AMX: products of bytes and of bf16 on tiles */
     SAMEBITS_CPU_NEON,     /* Advanced SIMD of 64-bit Arm; dot and matrix products of bytes where present */
     SAMEBITS_CPU_COUNT     /* number of levels, not a level */
 } samebits_cpu;
@@ -82,7 +87,7 @@ SAMEBITS_API samebits_status samebits_context_set_threads(samebits_context *cont
 
 /* Whether this machine can run a level. AUTO and SCALAR: always 1. */
 SAMEBITS_API int samebits_cpu_supported(samebits_cpu level);
-/* "scalar", "avx2", "avx512", "neon", "auto"; "unknown" otherwise. */
+/* "scalar", "avx2", "avx512", "amx", "neon", "auto"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_cpu_name(samebits_cpu level);
 /* Names of the instruction sets beyond the level that kernels may use here, such as "vnni bf16" or
  * "dotprod i8mm". */

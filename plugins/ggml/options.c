@@ -28,7 +28,7 @@ static bool read_cpu(samebits_cpu *cpu)
     *cpu = SAMEBITS_CPU_AUTO;
     if (!value) return true;
     while (*cpu < SAMEBITS_CPU_COUNT && strcmp(value, samebits_cpu_name(*cpu))) (*cpu)++;
-    if (*cpu == SAMEBITS_CPU_COUNT) return unknown("SAMEBITS_CPU", value, "auto, scalar, avx2, avx512 or neon");
+    if (*cpu == SAMEBITS_CPU_COUNT) return unknown("SAMEBITS_CPU", value, "auto, scalar, avx2, avx512, amx or neon");
     if (samebits_cpu_supported(*cpu)) return true;
     sbg_error("not loaded: SAMEBITS_CPU is \"%s\", which this machine does not have\n", value);
     return false;

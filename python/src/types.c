@@ -62,7 +62,7 @@ static int level_of(const char *name)
 {
     for (int level = SAMEBITS_CPU_AUTO; level < SAMEBITS_CPU_COUNT; level++)
         if (strcmp(samebits_cpu_name((samebits_cpu)level), name) == 0) return level;
-    PyErr_Format(PyExc_ValueError, "there is no CPU level '%s'; want auto, scalar, avx2, avx512 or neon", name);
+    PyErr_Format(PyExc_ValueError, "there is no CPU level '%s'; want auto, scalar, avx2, avx512, amx or neon", name);
     return -1;
 }
 

@@ -117,7 +117,7 @@ samebits_status samebits_create(samebits_context **context, const samebits_optio
     samebits_context *c = o.allocator.alloc(o.allocator.user, sizeof *c, SB_ALIGN);
     if (!c) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a context needs %zu bytes", sizeof *c);
     c->options = o;
-    c->cpu = sb_cpu_host() & sb_cpu_of_level(o.cpu);
+    c->cpu = sb_cpu_of_level(o.cpu);
     name_extras(c);
     sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)),
                 o.threads);

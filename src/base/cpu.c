@@ -1,5 +1,7 @@
 #include "base/cpu.h"
 
+#include "base/amx.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 
@@ -21,7 +23,8 @@ static int has_avxvnni(void)
 #include <sys/auxv.h>
 #endif
 
-unsigned sb_cpu_host(void)
+/* Everything but AMX, whose use has to be asked for. */
+static unsigned detect(void)
 {
     unsigned flags = SB_CPU_NONE;
 #if defined(__x86_64__)
@@ -35,8 +38,9 @@ unsigned sb_cpu_host(void)
         if (__builtin_cpu_supports("avx512bf16")) flags |= SB_CPU_BF16;
     }
 #if defined(SB_EMULATED_LEVEL)
-    /* This build makes the AVX-512 and AVX-VNNI rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
-    if (flags & SB_CPU_AVX2) flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16 | SB_CPU_AVXVNNI;
+    /* This build makes the AVX-512, AVX-VNNI and AMX rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
+    if (flags & SB_CPU_AVX2)
+        flags = SB_CPU_AVX2 | SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16 | SB_CPU_AVXVNNI | SB_CPU_AMX;
 #endif
 #elif defined(__aarch64__)
     flags |= SB_CPU_NEON; /* every 64-bit Arm has it */
@@ -48,30 +52,44 @@ unsigned sb_cpu_host(void)
     return flags;
 }
 
-unsigned sb_cpu_of_level(samebits_cpu level)
+/* What a level allows at most. */
+static unsigned allowed(samebits_cpu level)
 {
     switch (level) {
     case SAMEBITS_CPU_SCALAR: return SB_CPU_NONE;
     case SAMEBITS_CPU_AVX2: return SB_CPU_AVX2 | SB_CPU_AVXVNNI;
+    case SAMEBITS_CPU_AVX512: return ~(unsigned)SB_CPU_AMX;
     default: return ~0u;
     }
 }
 
+unsigned sb_cpu_of_level(samebits_cpu level)
+{
+    const unsigned below = SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16;
+    unsigned flags = detect();
+    if ((allowed(level) & SB_CPU_AMX) && (flags & below) == below && sb_amx_works()) flags |= SB_CPU_AMX;
+    return flags & allowed(level);
+}
+
+unsigned sb_cpu_host(void) { return sb_cpu_of_level(SAMEBITS_CPU_AUTO); }
+
 samebits_cpu sb_cpu_level(unsigned flags)
 {
     if (flags & SB_CPU_NEON) return SAMEBITS_CPU_NEON;
+    if (flags & SB_CPU_AMX) return SAMEBITS_CPU_AMX;
     if (flags & SB_CPU_AVX512) return SAMEBITS_CPU_AVX512;
     return flags & SB_CPU_AVX2 ? SAMEBITS_CPU_AVX2 : SAMEBITS_CPU_SCALAR;
 }
 
 int samebits_cpu_supported(samebits_cpu level)
 {
-    const unsigned host = sb_cpu_host();
+    const unsigned host = sb_cpu_of_level(level);
     switch (level) {
     case SAMEBITS_CPU_AUTO:
     case SAMEBITS_CPU_SCALAR: return 1;
     case SAMEBITS_CPU_AVX2: return (host & SB_CPU_AVX2) != 0;
     case SAMEBITS_CPU_AVX512: return (host & SB_CPU_AVX512) != 0;
+    case SAMEBITS_CPU_AMX: return (host & SB_CPU_AMX) != 0;
     case SAMEBITS_CPU_NEON: return (host & SB_CPU_NEON) != 0;
     case SAMEBITS_CPU_COUNT: break;
     }
@@ -85,6 +103,7 @@ const char *samebits_cpu_name(samebits_cpu level)
     case SAMEBITS_CPU_SCALAR: return "scalar";
     case SAMEBITS_CPU_AVX2: return "avx2";
     case SAMEBITS_CPU_AVX512: return "avx512";
+    case SAMEBITS_CPU_AMX: return "amx";
     case SAMEBITS_CPU_NEON: return "neon";
     case SAMEBITS_CPU_COUNT: break;
     }

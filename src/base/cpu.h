@@ -14,13 +14,15 @@ enum {
     SB_CPU_NEON = 1 << 4,    /* Advanced SIMD of 64-bit Arm */
     SB_CPU_DOTPROD = 1 << 5, /* its dot products of bytes */
     SB_CPU_I8MM = 1 << 6,    /* its products of 2 x 8 by 8 x 2 bytes */
-    SB_CPU_AVXVNNI = 1 << 7  /* VNNI on 8 lanes, of CPUs without AVX-512 too */
+    SB_CPU_AVXVNNI = 1 << 7, /* VNNI on 8 lanes, of CPUs without AVX-512 too */
+    SB_CPU_AMX = 1 << 8      /* AMX: tiles, their products of bytes and of bf16 */
 };
 
-/* Everything this machine has (the operating system's support included). */
-unsigned sb_cpu_host(void);
-/* What a level allows at most; AUTO: everything. */
+/* What this machine has of a level, the operating system's support included. The use of AMX is asked for only where
+ * the level allows it. */
 unsigned sb_cpu_of_level(samebits_cpu level);
+/* Everything it has. */
+unsigned sb_cpu_host(void);
 /* The level a set of flags amounts to. */
 samebits_cpu sb_cpu_level(unsigned flags);
 

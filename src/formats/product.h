@@ -17,7 +17,7 @@ typedef struct sb_matmul_args {
     int64_t k;
     int64_t panels;   /* panels of SB_PANEL columns */
     const float *x;   /* tiles of `tile` rows, the last one lower: [tile][k][rows of the tile], or as pack wrote them */
-    int64_t tile;     /* rows a tile, at most the row's max_tile */
+    int64_t tile;     /* rows a tile: sb_matmul_tile */
     const uint8_t *w; /* panels, one after the other */
     sb_group group;   /* of an affine format's scales */
     int64_t panel_size; /* bytes from one panel to the next */
@@ -27,7 +27,8 @@ typedef struct sb_matmul_args {
 
 typedef void sb_matmul_fn(const sb_matmul_args *args);
 
-/* Packs a tile of rows x[0 .. rows), contiguous f32 of k elements each. */
+/* Packs a tile of rows x[0 .. rows), contiguous f32 of k elements each. For a table row of whole tiles, max_tile rows
+ * are written, those that are missing as zeros. */
 typedef void sb_matmul_pack_fn(const float *const *x, int rows, int64_t k, void *out);
 
 /* A row of a table of product kernels. Rows of one order and format give the same bits. */
@@ -38,9 +39,22 @@ typedef struct sb_matmul_row {
     samebits_order order;
     unsigned cpu;            /* SB_CPU_* flags it needs */
     int max_tile;            /* the highest tile it takes */
+    int min_rows;            /* rows of x from which it pays; it must do with any number */
+    int whole_tiles;         /* packed tiles are max_tile rows high, the last one too */
     sb_matmul_pack_fn *pack; /* NULL: f32 tiles, which the engine packs */
     int pack_bytes;          /* bytes that pack writes for 32 elements of a row */
 } sb_matmul_row;
+
+/* How `rows` rows are cut into packed tiles: rows a tile, and rows of all tiles. */
+SB_INLINE int64_t sb_matmul_tile(const sb_matmul_row *row, int64_t rows)
+{
+    if (row->whole_tiles) return row->max_tile;
+    return SB_MAX(1, sb_ceil_div(rows, SB_MAX(1, sb_ceil_div(rows, row->max_tile))));
+}
+SB_INLINE int64_t sb_matmul_packed_rows(const sb_matmul_row *row, int64_t rows)
+{
+    return row->whole_tiles ? sb_round_up(rows, row->max_tile) : rows;
+}
 
 /* Bytes of a packed row of x. */
 SB_INLINE int64_t sb_matmul_x_bytes(const sb_matmul_row *row, int64_t k)

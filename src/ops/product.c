@@ -12,7 +12,7 @@ typedef struct {
     const sb_matmul_row *row;
     samebits_format format;                   /* of w */
     int64_t panel_columns, col_panels, steps; /* columns a panel, panels of w, steps of the kernel's chain */
-    int64_t tile;                             /* rows a tile of packed x */
+    int64_t tile, packed_rows;                /* rows a tile of packed x, and of all tiles of a batch */
     int64_t block_rows, block_panels;         /* rows and panels a task */
     int64_t row_blocks, col_blocks;
     int64_t panel_size;
@@ -29,8 +29,8 @@ static void plan_blocks(plan *p)
 {
     const sb_product *q = p->product;
     const int64_t workers = p->context->options.threads;
-    const int64_t tiles = SB_MAX(1, sb_ceil_div(q->m, p->row->max_tile));
-    p->tile = SB_MAX(1, sb_ceil_div(q->m, tiles));
+    p->tile = sb_matmul_tile(p->row, q->m);
+    p->packed_rows = sb_matmul_packed_rows(p->row, q->m);
     p->block_rows = SB_MIN(q->m, SB_MAX(1, MAX_BLOCK_ROWS / p->tile) * p->tile);
     p->row_blocks = sb_ceil_div(q->m, p->block_rows);
     p->panel_columns = sb_panel_columns(p->format);
@@ -92,7 +92,7 @@ static void pack_x_task(void *arg, int64_t index, int worker)
     const sb_product *q = p->product;
     const int64_t tiles = sb_ceil_div(q->m, p->tile), batch = index / tiles, row = index % tiles * p->tile;
     const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
-    char *out = p->x + (batch * q->m + row) * p->x_bytes;
+    char *out = p->x + (batch * p->packed_rows + row) * p->x_bytes;
     int64_t offset[SB_MAX_TILE];
     for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, sb_product_row(q, batch, row + r));
     if (sb_dtype_is_wide(q->x.dtype)) {
@@ -140,7 +140,7 @@ static void block_task(void *arg, int64_t index, int worker)
     const sb_matmul_args args = {.rows = rows,
                                  .k = p->steps,
                                  .panels = panels,
-                                 .x = (const float *)(p->x + (batch * q->m + row) * p->x_bytes),
+                                 .x = (const float *)(p->x + (batch * p->packed_rows + row) * p->x_bytes),
                                  .tile = p->tile,
                                  .w = task_panels(p, batch, panel, panels, worker),
                                  .panel_size = p->panel_size,
@@ -163,11 +163,11 @@ static int64_t bytes(int64_t a, int64_t b, int64_t c, int64_t size)
     return total;
 }
 
-static const sb_matmul_row *select_row(samebits_format format, samebits_order order, unsigned cpu)
+static const sb_matmul_row *select_row(samebits_format format, samebits_order order, unsigned cpu, int64_t rows)
 {
     if (format == SB_FORMAT_C64) format = SAMEBITS_FORMAT_F32;
     if (!sb_format_is_float(format) && !sb_format_is_wide(format))
-        return sb_matmul_quantized_select(format, order, cpu);
+        return sb_matmul_quantized_select(format, order, cpu, rows);
     return order == SAMEBITS_ORDER_PORTABLE_1 ? sb_matmul_select(format, cpu) : NULL;
 }
 
@@ -177,7 +177,8 @@ static int64_t cut(plan *p, int64_t tasks, char *memory)
     const sb_product *q = p->product;
     const int64_t workers = sb_workers(p->context, tasks), tiles = q->batches * sb_ceil_div(q->m, p->tile);
     const int64_t gather_rows = p->row->pack && !is_contiguous_f32(&q->x) ? sb_workers(p->context, tiles) * p->tile : 0;
-    const int64_t sizes[] = {bytes(q->batches, q->m, p->x_bytes, 1), bytes(gather_rows, q->k, 1, sizeof(float)),
+    const int64_t sizes[] = {bytes(q->batches, p->packed_rows, p->x_bytes, 1),
+                             bytes(gather_rows, q->k, 1, sizeof(float)),
                              bytes(workers, p->block_rows, p->block_panels * SB_PANEL, sizeof(float)),
                              q->weights ? 0 : bytes(workers, p->block_panels, p->panel_size, 1)};
     int64_t begin[4], size = 0;
@@ -200,11 +201,12 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
                                  int64_t *size)
 {
     const samebits_format format = q->weights ? q->weights->format : q->rows.format;
-    *p = (plan){.context = context, .product = q, .row = select_row(format, q->order, context->cpu), .format = format};
+    *p = (plan){
+        .context = context, .product = q, .row = select_row(format, q->order, context->cpu, q->m), .format = format};
     if (!p->row)
         return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
                        (int)q->order, samebits_order_name(q->order), samebits_format_name(format),
-                       select_row(format, SAMEBITS_ORDER_INT8_1, context->cpu) ? " or int8-1" : "");
+                       select_row(format, SAMEBITS_ORDER_INT8_1, context->cpu, q->m) ? " or int8-1" : "");
     /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
     if (q->k > INT64_MAX / 1024)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);

@@ -99,9 +99,9 @@ static void test_out_of_memory(void **state)
 static void test_cpu_levels(void **state)
 {
     (void)state;
-    static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO, SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2,
-                                          SAMEBITS_CPU_AVX512, SAMEBITS_CPU_NEON};
-    static const char *const names[] = {"auto", "scalar", "avx2", "avx512", "neon"};
+    static const samebits_cpu levels[] = {SAMEBITS_CPU_AUTO,   SAMEBITS_CPU_SCALAR, SAMEBITS_CPU_AVX2,
+                                          SAMEBITS_CPU_AVX512, SAMEBITS_CPU_AMX,    SAMEBITS_CPU_NEON};
+    static const char *const names[] = {"auto", "scalar", "avx2", "avx512", "amx", "neon"};
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_AUTO));
     assert_true(samebits_cpu_supported(SAMEBITS_CPU_SCALAR));
     assert_false(samebits_cpu_supported((samebits_cpu)99));

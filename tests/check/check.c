@@ -122,6 +122,7 @@ int main(int argc, char **argv)
         return 2;
     }
     sb_fpenv_enter();
+    check_amx();
     check_matmul();
     check_matmul_quantized();
     check_norm();

@@ -37,6 +37,7 @@ void check_same(const char *what, const void *want, const void *have, int64_t co
 void check_true(const char *what, int ok);
 
 /* The checks. */
+void check_amx(void);
 void check_matmul(void);
 void check_matmul_quantized(void);
 void check_norm(void);

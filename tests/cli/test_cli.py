@@ -43,7 +43,7 @@ def usage():
         expect_run([command, "surplus"], 2, "surplus")
     expect_run(["verify", "--op", "matmull"], 2, "no op 'matmull'", "linear_prepared", "attention")
     expect_run(["verify", "--seed", "x"], 2, "--seed wants a number")
-    expect_run(["verify", "--cpu", "sse2"], 2, "scalar, avx2, avx512 or neon")
+    expect_run(["verify", "--cpu", "sse2"], 2, "scalar, avx2, avx512, amx or neon")
     for cases in ["0", "-4", "many"]:
         expect_run(["verify", "--fuzz", cases], 2, "--fuzz wants")
     expect_run(["verify", "--op", "softmax", "--form", "q4_k"], 2, "no form 'q4_k'")

@@ -35,6 +35,8 @@ SB_INLINE vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 SB_INLINE void vi_store(void *p, vi a) { _mm512_storeu_si512(p, a); }
 SB_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 SB_INLINE vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
+/* Byte by byte. */
+SB_INLINE vi vi_sub8(vi a, vi b) { return _mm512_sub_epi8(a, b); }
 SB_INLINE vi vi_and(vi a, vi b) { return _mm512_and_si512(a, b); }
 SB_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 SB_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }

@@ -78,6 +78,8 @@ SB_INLINE vi vi_load(const void *p)
 SB_INLINE void vi_store(void *p, vi a) { memcpy(p, &a, sizeof a); }
 SB_INLINE vi vi_add(vi a, vi b) { return a + b; }
 SB_INLINE vi vi_sub(vi a, vi b) { return a - b; }
+typedef uint8_t v_bytes __attribute__((vector_size(64)));
+SB_INLINE vi vi_sub8(vi a, vi b) { return (vi)((v_bytes)a - (v_bytes)b); }
 SB_INLINE vi vi_and(vi a, vi b) { return a & b; }
 SB_INLINE vi vi_or(vi a, vi b) { return a | b; }
 SB_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }

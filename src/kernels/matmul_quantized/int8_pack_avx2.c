@@ -56,6 +56,26 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
         }
 }
 
+/* For the rows of AMX a record has the quants of row after row, 16 of them, and no starts. */
+void sb_pack_int8_amx(const float *const *x, int rows, int64_t k, void *out)
+{
+    for (int64_t s = 0; s < k / SB_STEP; s++) {
+        char *record = (char *)out + 4 * s * SB_X_DWORDS * SB_MAX_TILE;
+        memset(record, 0, 4 * SB_X_DWORDS * SB_MAX_TILE);
+        for (int r = 0; r < rows; r++) {
+            __m256i quants;
+            const float scale = quantize(x[r] + s * SB_STEP, &quants);
+            const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
+            const sums first = sums_of(_mm256_castsi256_si128(pairs)),
+                       second = sums_of(_mm256_extracti128_si256(pairs, 1));
+            const float sum = (float)(first.low + first.high + second.low + second.high);
+            _mm256_storeu_si256((__m256i *)(void *)(record + SB_STEP * r), quants);
+            memcpy(record + 4 * (SB_X_SCALE * SB_MAX_TILE + r), &scale, 4);
+            memcpy(record + 4 * (SB_X_SUM * SB_MAX_TILE + r), &sum, 4);
+        }
+    }
+}
+
 #define DEFINE(name, format)                                                                                           \
     void sb_pack_int8_##name##_avx2(const float *const *x, int rows, int64_t k, void *out)                             \
     {                                                                                                                  \

@@ -84,6 +84,7 @@ static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng
 
 static void pack_x(const sb_matmul_row *row, const float *x, int64_t rows, int64_t k, int64_t tile, char *out)
 {
+    memset(out, 0xA5, (size_t)(sb_matmul_packed_rows(row, rows) * sb_matmul_x_bytes(row, k)));
     for (int64_t r = 0; r < rows; r += tile) {
         const int64_t height = SB_MIN(tile, rows - r);
         const float *in[SB_MAX_TILE];
@@ -108,8 +109,8 @@ typedef struct {
 static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc,
                     int64_t stride)
 {
-    const int64_t tiles = sb_ceil_div(t->rows, row->max_tile), tile = sb_ceil_div(t->rows, tiles);
-    char *packed = check_alloc((size_t)(t->rows * sb_matmul_x_bytes(row, t->k)));
+    const int64_t tile = sb_matmul_tile(row, t->rows);
+    char *packed = check_alloc((size_t)(sb_matmul_packed_rows(row, t->rows) * sb_matmul_x_bytes(row, t->k)));
     pack_x(row, x, t->rows, t->k, tile, packed);
     const sb_matmul_args args = {.rows = t->rows,
                                  .k = t->k,
@@ -228,7 +229,7 @@ void check_matmul_quantized(void)
         if (!sb_format_is_mlx(f)) check_round_trip(f, &rng);
     for (int i = 0; i < count; i++) {
         const sb_matmul_row *ref = &rows[i];
-        if (ref != sb_matmul_quantized_select(ref->format, ref->order, SB_CPU_NONE)) continue;
+        if (ref != sb_matmul_quantized_select(ref->format, ref->order, SB_CPU_NONE, 1)) continue;
         const int block = sb_format_info(ref->format)->block;
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
