@@ -33,12 +33,13 @@ static int find_dtype(DLDataType t, sb_dtype *dtype)
     return 0;
 }
 
-static void set_text(unsigned set, char text[static 64])
+static const char *set_text(unsigned set, char text[static 64])
 {
     int n = 0;
     text[0] = 0;
     for (unsigned i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (set >> i & 1) n += snprintf(text + n, 64 - (size_t)n, "%s%s", n ? ", " : "", dtypes[i].name);
+    return text;
 }
 
 const char *sb_shape_text(const sb_view *view, char text[static 128])
@@ -62,12 +63,11 @@ static samebits_status check_kind(const DLTensor *t, const char *name, unsigned 
                        "%s is on DLPack device type %d; this build takes CPU memory (1): copy it first", name,
                        (int)t->device.device_type);
     char want[64];
-    set_text(set, want);
     if (!find_dtype(t->dtype, &v->dtype))
         return sb_fail(SAMEBITS_ERR_DTYPE, "%s has DLPack dtype code %d, %d bits, %d lanes; want %s", name,
-                       t->dtype.code, t->dtype.bits, t->dtype.lanes, want);
+                       t->dtype.code, t->dtype.bits, t->dtype.lanes, set_text(set, want));
     if (!(set >> v->dtype & 1))
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s; want %s", name, dtypes[v->dtype].name, want);
+        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s; want %s", name, dtypes[v->dtype].name, set_text(set, want));
     return SAMEBITS_OK;
 }
 
