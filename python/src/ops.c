@@ -1,6 +1,7 @@
 /* The functions of the module: arguments in, the call without the GIL, exceptions out. Each takes a context first and
  * writes into `out`; shapes, dtypes and errors are those of the C functions of the same names. */
 #include "binding.h"
+#include "torch.h"
 
 /* Tensors of one call, released together. */
 enum { MAX_TENSORS = 10 };
@@ -251,12 +252,20 @@ PyMethodDef sbp_methods[] = {
     {"rms_norm", rms_norm, METH_VARARGS, NULL},
     {"layer_norm", layer_norm, METH_VARARGS, NULL},
     {"formats", formats, METH_NOARGS, NULL},
+    {"torch_configure", (PyCFunction)(void (*)(void))sbp_torch_configure, METH_VARARGS | METH_KEYWORDS, NULL},
+    {"torch_enter", sbp_torch_enter, METH_O, NULL},
+    {"torch_default", sbp_torch_default, METH_O, NULL},
+    {"torch_current", sbp_torch_current, METH_NOARGS, NULL},
+    {"torch_packed", sbp_torch_packed, METH_VARARGS, NULL},
+    {"torch_whole_length", sbp_torch_whole_length, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 static int execute(PyObject *module)
 {
-    if (!sbp_add_types(module) || PyModule_AddStringConstant(module, "version", samebits_version())) return -1;
+    if (!sbp_add_types(module) || !sbp_add_torch_type(module) ||
+        PyModule_AddStringConstant(module, "version", samebits_version()))
+        return -1;
     return 0;
 }
 

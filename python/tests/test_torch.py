@@ -156,6 +156,54 @@ def test_gradients():
         assert torch.allclose(gradient(x), stock, atol=1e-3)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("heads", [4, 2])
+def test_attention_gradients(heads, causal):
+    """Forward with the bits of inference; a query's gradient does not move; all are stock's but for rounding, also
+    where the gradient is taken outside of the mode."""
+    q, kv = torch.randn(2, 4, 9, 16), torch.randn(2, 2, heads, 9, 16)
+    weight = torch.randn(2, 4, 9, 16)
+    masks = {"is_causal": True} if causal else {"attn_mask": torch.rand(2, 1, 9, 9) > 0.3}
+
+    def run(backward_in_mode, rows=slice(None)):
+        q_, kv_ = q[rows].clone().requires_grad_(), kv[:, rows].clone().requires_grad_()
+        one = {k: v if v is True else v[rows] for k, v in masks.items()}
+        with mode_of.mode(strict=True):
+            out = F.scaled_dot_product_attention(q_, *kv_, enable_gqa=True, **one)
+            with torch.no_grad():
+                assert bits(F.scaled_dot_product_attention(q_, *kv_, enable_gqa=True, **one)) == bits(out)
+            if backward_in_mode:
+                (out * weight[rows]).sum().backward()
+        if not backward_in_mode:
+            (out * weight[rows]).sum().backward()
+        return q_.grad, kv_.grad
+
+    q_, kv_ = q.clone().requires_grad_(), kv.clone().requires_grad_()
+    (F.scaled_dot_product_attention(q_, *kv_, enable_gqa=True, **masks) * weight).sum().backward()
+    for inside in (True, False):
+        for have, want in zip(run(inside), (q_.grad, kv_.grad), strict=True):
+            assert torch.allclose(have, want, atol=1e-5)
+    whole, one = run(True), run(True, slice(1, 2))
+    assert bits(whole[0][1:]) == bits(one[0]) and bits(whole[1][:, 1:]) == bits(one[1])
+
+
+def test_compiled_gradients():
+    """A compiled function records no gradient in its forward part, which has to keep what the backward part takes."""
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, activation="gelu", batch_first=True, dropout=0.0)
+    compiled = torch.compile(layer, backend="aot_eager")
+
+    def gradient(function, x):
+        x = x.clone().requires_grad_()
+        function(x).square().sum(-1).sum().backward()
+        return x.grad
+
+    x = torch.randn(3, 9, 32)
+    with mode_of.mode(strict=True):
+        want = gradient(layer, x)
+        assert torch.allclose(gradient(compiled, x), want, atol=1e-4)
+        assert bits(gradient(compiled, x)) == bits(gradient(compiled, x))
+
+
 @torch.no_grad()
 def test_writes_into_tensors():
     a, b, c = torch.randn(5, 64), torch.randn(64, 7), torch.randn(5, 7)

@@ -11,11 +11,46 @@ from typing import Any
 
 import torch
 
+from .. import _core
+from .._functions import _context, _contexts
 from ._modes import Mode, current
 from ._ops import ELEMENTWISE, WRONG, Function, Tensor, elementwise, functions, tensors_of
+from ._packing import MIN_ELEMENTS, entries, pack
 
 _lock = threading.Lock()
 _library: Any = None
+
+#: The library with PyTorch's stable C interface.
+SHIMS = "libtorch_python.so"
+#: How much is done in C, by what _core.torch_configure returns.
+LEVELS = ("Python", "C, new tensors in Python", "C")
+_level = 0
+
+
+def dispatch() -> str:
+    """How calls in a mode reach the library."""
+    return LEVELS[_level]
+
+
+def _configure() -> int:
+    """Gives the C functions what they call."""
+    return _core.torch_configure(
+        getattr(torch.Tensor, "__dlpack_c_exchange_api__", None),
+        SHIMS,
+        tensor=torch.Tensor,
+        empty_strided=torch.empty_strided,
+        as_strided=torch.as_strided,
+        get_num_threads=torch.get_num_threads,
+        is_grad_enabled=torch.is_grad_enabled,
+        is_inference=torch.is_inference_mode_enabled,
+        contexts=_contexts,
+        context=_context,
+        entries=entries,
+        pack=pack,
+        # A default device, which torch.set_default_device sets, must not be asked.
+        options=tuple({"dtype": dtype, "device": torch.device("cpu")} for dtype in (torch.float32, torch.float16, torch.bfloat16)),
+        packed_from=MIN_ELEMENTS,
+    )
 
 #: What may move and has no kernel here.
 MOVING = (
@@ -50,6 +85,11 @@ def _refused(active: Mode, name: str, result: Any, args: tuple[Any, ...], kwargs
         active.refuse(name, tensors)
 
 
+def _front(name: str, stock: Function, run: Function) -> Function:
+    """What the dispatcher calls."""
+    return _core.TorchKernel(name, stock, run, name in ELEMENTWISE) if _level else run
+
+
 def _wrap(name: str, kernel: Any) -> Function:
     """The operator itself: returns a new tensor."""
     ours, plain, boxed = _kernel(name), functions.get(name), kernel.call_boxed
@@ -68,7 +108,7 @@ def _wrap(name: str, kernel: Any) -> Function:
         active.invariant[name] += 1
         return result
 
-    return run
+    return _front(name, boxed, run)
 
 
 def _wrap_into(name: str, kernel: Any, plain: Any, in_place: bool) -> Function:
@@ -94,7 +134,7 @@ def _wrap_into(name: str, kernel: Any, plain: Any, in_place: bool) -> Function:
             out.resize_(result.shape)
         return out.copy_(result)
 
-    return run
+    return _front(f"{name} into a tensor", kernel.call_boxed, run)
 
 
 def _variants(name: str) -> list[tuple[str, bool]]:
@@ -143,10 +183,11 @@ def _install_cpu(library: Any, name: str) -> None:
 
 def install() -> None:
     """Puts the functions in front of PyTorch's kernels, once a process. Without a mode they only pass on."""
-    global _library
+    global _library, _level
     with _lock:
         if _library is not None:
             return
+        _level = _configure()
         library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
         for name in (*functions, *ELEMENTWISE, *MOVING):
             if not _has_kernel(name):

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from .. import _core
+
 
 @dataclass(frozen=True)
 class Report:
@@ -17,6 +19,7 @@ class Report:
 
     invariant: dict[str, int]  #: calls that samebits took
     stock: dict[str, int]  #: calls that may move and ran on stock kernels, with dtype
+    dispatch: str  #: "C", or with "Python" where PyTorch lacks C functions: the same bits, more time a call
 
 
 @dataclass(eq=False)
@@ -49,13 +52,17 @@ class _Modes(threading.local):
 
 
 _modes = _Modes()
-_default: Mode | None = None
 
 
 def current() -> Mode | None:
     """The mode that a call of this thread runs in."""
+    active: Mode | None = _core.torch_current()
+    return active
+
+
+def _enter_innermost() -> None:
     stack = _modes.stack
-    return stack[-1] if stack else _default
+    _core.torch_enter(stack[-1] if stack else None)
 
 
 def _make(strict: bool, limit: int | None, order: str | None) -> Mode:
@@ -78,22 +85,22 @@ def mode(strict: bool = False, limit: int | None = None, order: str | None = Non
     order: "portable-1", the default."""
     entered = _make(strict, limit, order)
     _modes.stack.append(entered)
+    _enter_innermost()
     try:
         yield entered
     finally:
         _modes.stack.remove(entered)
+        _enter_innermost()
 
 
 def enable(strict: bool = False, limit: int | None = None, order: str | None = None) -> None:
     """The same for all threads that are in no mode of their own, until disable()."""
-    global _default
-    _default = _make(strict, limit, order)
+    _core.torch_default(_make(strict, limit, order))
 
 
 def disable() -> None:
     """Ends what enable() began."""
-    global _default
-    _default = None
+    _core.torch_default(None)
 
 
 def report() -> Report:
@@ -101,4 +108,6 @@ def report() -> Report:
     active = current()
     if active is None:
         raise RuntimeError("no mode is active: use samebits.torch.mode() or enable()")
-    return Report(dict(active.invariant), dict(active.stock))
+    from ._install import dispatch
+
+    return Report(dict(active.invariant), dict(active.stock), dispatch())

@@ -11,7 +11,6 @@ import torch
 from .. import _core
 from .._functions import _context
 from ._modes import Mode
-from ._packing import packed
 
 Tensor = torch.Tensor
 Function = Callable[..., Any]
@@ -72,7 +71,7 @@ def _product(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, 
     if a.ndim == 2:
         out = a.new_empty((a.shape[0], columns))
         if b.ndim == 2 and b.stride(0) == 1:
-            weights = packed(b)
+            weights = _core.torch_packed(b, _lend(b))
     else:
         out = a.new_empty((*a.shape[:-1], columns))
     addend = None if c is None else _lend(c)
@@ -130,9 +129,13 @@ def _dot(mode: Mode, a: Tensor, b: Tensor) -> Any:
 # --- sums along dimensions: products with ones ---
 
 
-def _dims(x: Tensor, dim: Any) -> list[int]:
+def _dims(x: Tensor, dim: Any) -> list[int] | None:
+    """The dimensions to reduce; None for those that x has not, or that come twice."""
     dims = range(x.ndim) if dim is None or dim == [] else [dim] if isinstance(dim, int) else dim
-    return sorted(d % x.ndim for d in dims) if x.ndim else []
+    if any(not -x.ndim <= d < x.ndim for d in dims):
+        return None
+    found = sorted({d % x.ndim for d in dims})
+    return found if len(found) == len(dims) else None
 
 
 def _sum(x: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None, mean: bool) -> Any:
@@ -141,6 +144,8 @@ def _sum(x: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None, mean: bo
     if dtype is not None and dtype != x.dtype:
         x = x.to(dtype)
     dims = _dims(x, dim)
+    if dims is None:
+        return WRONG
     kept = [d for d in range(x.ndim) if d not in dims]
     count = math.prod(x.shape[d] for d in dims)
     if count == 0:
@@ -172,6 +177,8 @@ def _vector_norm(
 ) -> Any:
     if ord not in (1, 2) or not _takes(x) or dtype not in (None, *FLOATS):
         return NotImplemented
+    if _dims(x, dim) is None:
+        return WRONG
     wide = x.to(torch.float32)
     total = _sum(wide.square() if ord == 2 else wide.abs(), dim, keepdim, None, mean=False)
     if total is NotImplemented:
@@ -183,8 +190,11 @@ def _moments(x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Any:
     """Variance and mean: the mean first, then the sum of the squared distances from it."""
     if not _takes(x) or x.ndim == 0 or x.numel() == 0:
         return NotImplemented
+    dims = _dims(x, dim)
+    if dims is None:
+        return WRONG
     wide = x.to(torch.float32)
-    count = math.prod(x.shape[d] for d in _dims(x, dim))
+    count = math.prod(x.shape[d] for d in dims)
     mean = _sum(wide, dim, True, None, mean=True)
     squares = _sum((wide - mean).square(), dim, keepdim, None, mean=False)
     freedom = count - (1 if correction is None else correction)
@@ -194,27 +204,29 @@ def _moments(x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Any:
 @_overrides("var.correction")
 def _var(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     moments = _moments(x, dim, correction, keepdim)
-    return moments if moments is NotImplemented else moments[0].to(x.dtype)
+    return moments if not isinstance(moments, tuple) else moments[0].to(x.dtype)
 
 
 @_overrides("std.correction")
 def _std(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     moments = _moments(x, dim, correction, keepdim)
-    return moments if moments is NotImplemented else moments[0].sqrt().to(x.dtype)
+    return moments if not isinstance(moments, tuple) else moments[0].sqrt().to(x.dtype)
 
 
 @_overrides("var_mean.correction")
 def _var_mean(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     moments = _moments(x, dim, correction, keepdim)
-    return moments if moments is NotImplemented else (moments[0].to(x.dtype), moments[1].to(x.dtype))
+    return moments if not isinstance(moments, tuple) else (moments[0].to(x.dtype), moments[1].to(x.dtype))
 
 
 @_overrides("logsumexp")
 def _logsumexp(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False) -> Any:
     if not _takes(x) or x.ndim == 0 or x.numel() == 0:
         return NotImplemented
-    wide = x.to(torch.float32)
     dims = _dims(x, dim)
+    if dims is None:
+        return WRONG
+    wide = x.to(torch.float32)
     most = wide.amax(dims, keepdim=True)
     most = torch.where(most.isinf(), torch.zeros_like(most), most)
     total = _sum((wide - most).exp(), dims, keepdim, None, mean=False)
@@ -257,9 +269,11 @@ def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, 
         weight, bias = (None if t is None else t.reshape(-1) for t in (weight, bias))
     out = torch.empty_like(rows)
     _core.layer_norm(_threads(), borrow(rows), borrow(weight), borrow(bias), eps, borrow(out))
-    if not torch.is_grad_enabled():
-        return out.reshape(x.shape), x.new_empty(0), x.new_empty(0)
-    # What the gradient takes; its sums are row by row too.
+    if torch.is_inference_mode_enabled():
+        unused = x.new_empty(0, dtype=torch.float32)
+        return out.reshape(x.shape), unused, unused
+    # What the gradient takes, which may follow although none is recorded here: a compiled function's does. Its sums are
+    # row by row too.
     wide = rows.to(torch.float32)
     mean = _sum(wide, -1, True, None, mean=True)
     rstd = (_sum((wide - mean).square(), -1, True, None, mean=True) + eps).rsqrt()
@@ -299,10 +313,9 @@ def _group_norm(
 def _sdp_choice(
     mode: Mode, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, dropout: float = 0.0, *args: Any, **kw: Any
 ) -> Any:
-    """Ours stands behind the flash kernel's name. With gradients attention is built of products and softmax."""
+    """Ours stands behind the flash kernel's name. The other choice is built of products and softmax."""
     flash, math_ = 1, 0
-    grads = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
-    return math_ if grads or dropout > 0 or not _attention_takes(q, k, v, mask) else flash
+    return math_ if dropout > 0 or not _attention_takes(q, k, v, mask) else flash
 
 
 def _attention_takes(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> bool:
@@ -337,7 +350,8 @@ def _attention(
         if attn_mask is not None:
             return NotImplemented
         attn_mask, causal = triangle, False
-    out = q.new_empty((*q.shape[:-1], v.shape[-1]))
+    # With q's order of strides, as PyTorch's kernel lays out its result: compiled functions rely on it.
+    out = torch.empty_like(q) if q.shape[-1] == v.shape[-1] else q.new_empty((*q.shape[:-1], v.shape[-1]))
     if attn_mask is not None:
         attn_mask = attn_mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     _core.attention(
@@ -350,8 +364,65 @@ def _attention(
         causal=causal,
         mask=borrow(attn_mask),
     )
-    # The second output is for the gradient, which _sdp_choice sends another way.
-    return out, q.new_empty((0,), dtype=torch.float32)
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))):
+        return out, q.new_empty((0,), dtype=torch.float32)
+    # For a gradient that is taken outside of the mode.
+    return out, _heads_inside(torch.logsumexp(_scores(q, k, attn_mask, causal, scale), -1))
+
+
+def _heads_inside(x: Tensor) -> Tensor:
+    """x (B, H, L, ...) with a token's heads side by side, as the kernel lays out its other results."""
+    return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _scores(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+    """What the softmax of attention is taken of, in float32; -inf for hidden keys."""
+    q, k = q.to(torch.float32), k.to(torch.float32).repeat_interleave(q.shape[1] // k.shape[1], 1)
+    scores = (q @ k.transpose(-1, -2)) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if causal:
+        scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+
+
+@_overrides("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _attention_backward(
+    mode: Mode,
+    grad: Tensor,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    out: Tensor,
+    logsumexp: Tensor,
+    dropout: float,
+    causal: bool,
+    *,
+    attn_mask: Tensor | None = None,
+    scale: float | None = None,
+) -> Any:
+    """Products, sums and a softmax in float32, each in its order. The weights are computed anew."""
+    if dropout > 0 or not _attention_takes(q, k, v, attn_mask):
+        return NotImplemented
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    group = q.shape[1] // k.shape[1]
+    scores = _scores(q, k, attn_mask, causal, scale)
+    # A query that sees no key gave zeros.
+    blind = scores.amax(-1, keepdim=True) == -math.inf
+    weights = scores.softmax(-1).masked_fill(blind, 0)
+    wide = grad.to(torch.float32)
+    from_weights = wide @ v.to(torch.float32).repeat_interleave(group, 1).transpose(-1, -2)
+    mean = (wide * out.to(torch.float32)).sum(-1, keepdim=True)
+    from_scores = weights * (from_weights - mean) * scale
+
+    def of_keys(gradient: Tensor) -> Tensor:
+        """The sum over the query heads that share keys."""
+        return gradient if group == 1 else gradient.unflatten(1, (-1, group)).sum(2)
+
+    dq = from_scores @ k.to(torch.float32).repeat_interleave(group, 1)
+    dk = of_keys(from_scores.transpose(-1, -2) @ q.to(torch.float32))
+    dv = of_keys(weights.transpose(-1, -2) @ wide)
+    return _heads_inside(dq.to(q.dtype)), _heads_inside(dk.to(k.dtype)), _heads_inside(dv.to(v.dtype))
 
 
 def tensors_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
@@ -378,21 +449,6 @@ ELEMENTWISE = (
     "softplus",
     "softplus_backward",
 )
-VECTOR = 64  #: a multiple of any vector's elements, unrolled loops included
-GRAIN = 32768  #: elements for which PyTorch begins to use another thread (at::internal::GRAIN_SIZE)
-
-
-def whole_length(numel: int, threads: int) -> int:
-    """The least length from numel up of which every thread's share is whole vectors. PyTorch cuts it into as many
-    shares as there are threads (gelu), or grains if these are fewer (the others)."""
-    length = numel
-    while True:
-        shares = max(1, min(threads, -(-length // GRAIN)))
-        step = VECTOR * math.lcm(shares, threads)
-        whole = -(-length // step) * step
-        if whole == length:
-            return whole
-        length = whole
 
 
 def _whole_vectors(x: Tensor, length: int) -> Tensor:
@@ -417,7 +473,7 @@ def elementwise(name: str, stock: Function, args: tuple[Any, ...], kwargs: dict[
         return stock(*args, **kwargs)
     tensors = tensors_of(args, kwargs)
     shape, numel = first.shape, first.numel()
-    length = whole_length(numel, torch.get_num_threads())
+    length = _core.torch_whole_length(numel, torch.get_num_threads())
     ready = length == numel
     for t in tensors:
         if t.shape != shape or not _takes(t):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -15,19 +14,22 @@ from .._functions import Weights
 MIN_ELEMENTS = 1 << 14  #: smaller weights are packed within the call
 
 
-@dataclass
-class _Entry:
-    storage: Any  # StorageWeakRef, which has no types
+class _Entry(NamedTuple):
+    """Weights that were seen at a version of their tensor, and their packed form if there is one."""
+
     version: int
-    weights: _core.Weights | None = None
-    size: int = 0
+    weights: _core.Weights | None
+    size: int
+    storage: Any  # StorageWeakRef, which has no types: while it is there no other storage has the key's address
 
 
 _weak: Any = StorageWeakRef
 _lock = threading.Lock()
-_entries: dict[tuple[object, ...], _Entry] = {}
 _budget = 1 << 30
 _used = 0
+
+#: By address, shape and dtype; the extension module looks here before it calls pack().
+entries: dict[bytes, _Entry] = {}
 
 
 def set_packing_budget(size: int) -> None:
@@ -40,36 +42,33 @@ def set_packing_budget(size: int) -> None:
     with _lock:
         _budget = size
         if _used > size:
-            _entries.clear()
+            entries.clear()
             _used = 0
 
 
 def _sweep() -> None:
     """Forgets weights whose tensors are gone."""
     global _used
-    for key in [key for key, entry in _entries.items() if entry.storage.expired()]:
-        _used -= _entries.pop(key).size
+    for key in [key for key, entry in entries.items() if entry.storage.expired()]:
+        _used -= entries.pop(key).size
 
 
-def packed(b: torch.Tensor) -> _core.Weights | None:
+def pack(b: torch.Tensor, key: bytes, version: int) -> _core.Weights | None:
     """The packed form of b (K, N), the transpose of weights (N, K) that lie row by row; from its second use on. None
     if it is not to be packed."""
     global _used
-    if not _budget or b.numel() < MIN_ELEMENTS or b.is_inference():
+    if not _budget:
         return None
-    storage = b.untyped_storage()
-    key = (storage._cdata, b.storage_offset(), b.shape, b.stride(1), b.dtype)
     with _lock:
-        entry = _entries.get(key)
-        if entry is None or entry.storage.expired() or entry.version != b._version:
+        entry = entries.get(key)
+        if entry is None or entry.version != version:
             if entry is not None:
                 _used -= entry.size
             _sweep()
-            _entries[key] = _Entry(_weak(storage), b._version)
+            entries[key] = _Entry(version, None, 0, _weak(b.untyped_storage()))
             return None
         size = b.numel() * b.element_size()
         if entry.weights is None and _used + size <= _budget:
-            entry.weights = Weights(b.t())._core
-            entry.size = size
+            entries[key] = entry = entry._replace(weights=Weights(b.t())._core, size=size)
             _used += size
         return entry.weights

@@ -1,0 +1,127 @@
+/* Element by element: PyTorch's own kernels, on whole vectors. Their vector bodies and scalar tails differ in the last
+ * bit, so where a row falls decides; on a contiguous tensor whose length is a multiple of a vector in every thread's
+ * share only the bodies run. */
+#include <string.h>
+
+#include "torch.h"
+
+enum {
+    VECTOR = 64,  /* a multiple of any vector's elements, unrolled loops included */
+    GRAIN = 32768 /* elements for which PyTorch begins to use another thread (at::internal::GRAIN_SIZE) */
+};
+
+static int64_t lcm(int64_t a, int64_t b)
+{
+    int64_t x = a, y = b;
+    while (y) {
+        const int64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+/* PyTorch cuts a tensor into as many shares as there are threads (gelu), or grains if these are fewer (the others). */
+static int64_t whole_length(int64_t numel, int64_t threads)
+{
+    for (int64_t length = numel;;) {
+        int64_t shares = (length + GRAIN - 1) / GRAIN;
+        if (shares > threads) shares = threads;
+        if (shares < 1) shares = 1;
+        const int64_t step = VECTOR * lcm(shares, threads), whole = (length + step - 1) / step * step;
+        if (whole == length) return whole;
+        length = whole;
+    }
+}
+
+PyObject *sbp_torch_whole_length(PyObject *self, PyObject *args)
+{
+    (void)self;
+    long long numel, threads;
+    if (!PyArg_ParseTuple(args, "LL:torch_whole_length", &numel, &threads)) return NULL;
+    return PyLong_FromLongLong(whole_length(numel, threads));
+}
+
+static int same_shape(const DLTensor *a, const DLTensor *b)
+{
+    return a->ndim == b->ndim && memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape) == 0;
+}
+
+static int is_tensor(PyObject *object) { return PyObject_TypeCheck(object, (PyTypeObject *)sbp_torch.tensor); }
+
+/* A copy of a contiguous tensor as one dimension, with zeros up to length. */
+static PyObject *padded(const DLTensor *x, int64_t length)
+{
+    DLTensor whole;
+    PyObject *copy = sbp_torch_empty(x, 1, &length, &whole);
+    if (!copy) return NULL;
+    const size_t element = x->dtype.bits / 8u, size = (size_t)sbp_torch_elements(x) * element;
+    if (size) memcpy(whole.data, (const char *)x->data + x->byte_offset, size);
+    memset((char *)whole.data + size, 0, (size_t)length * element - size);
+    return copy;
+}
+
+/* Stock's kernel on padded copies, and of its result what is asked for. */
+static PyObject *run_padded(const sbp_torch_call *call, const DLTensor *first, int64_t length)
+{
+    const Py_ssize_t count = PyTuple_Size(call->args);
+    PyObject *args = PyTuple_New(count);
+    for (Py_ssize_t i = 0; args && i < count; i++) {
+        DLTensor x;
+        PyObject *item = PyTuple_GetItem(call->args, i);
+        if (sbp_torch_view(item, &x))
+            item = padded(&x, length);
+        else
+            Py_INCREF(item);
+        if (!item)
+            Py_CLEAR(args);
+        else
+            PyTuple_SetItem(args, i, item);
+    }
+    if (!args) return NULL;
+    PyObject *whole = PyObject_Call(call->stock, args, call->kwargs);
+    Py_DECREF(args);
+    PyObject *result = whole ? sbp_torch_as(whole, first->ndim, first->shape) : NULL;
+    Py_XDECREF(whole);
+    return result;
+}
+
+PyObject *sbp_torch_elementwise(const sbp_torch_call *call)
+{
+    DLTensor first, other;
+    if (!sbp_torch_view(sbp_torch_arg(call, 0), &first) || !sbp_torch_is_contiguous(&first)) return sbp_torch_left();
+    for (Py_ssize_t i = 1; i < sbp_torch_count(call); i++) {
+        PyObject *object = sbp_torch_arg(call, i);
+        if (!is_tensor(object)) continue;
+        if (!sbp_torch_view(object, &other) || !same_shape(&first, &other) || !sbp_torch_is_contiguous(&other))
+            return sbp_torch_left();
+    }
+    const long threads = sbp_torch_threads();
+    if (threads < 0) return NULL;
+    const int64_t numel = sbp_torch_elements(&first), length = whole_length(numel, threads);
+    if (length == numel) return PyObject_Call(call->stock, call->args, call->kwargs);
+    return run_padded(call, &first, length);
+}
+
+/* x * x, which rounds alike in body and tail. */
+PyObject *sbp_torch_pow(const sbp_torch_call *call)
+{
+    DLTensor x;
+    if (!sbp_torch_view(sbp_torch_arg(call, 0), &x)) return sbp_torch_left();
+    PyObject *exponent = sbp_torch_arg(call, 1);
+    const double value = exponent ? PyFloat_AsDouble(exponent) : 0;
+    if (PyErr_Occurred())
+        PyErr_Clear();
+    else if (value == 2)
+        return PyObject_Call(call->stock, call->args, call->kwargs);
+    return sbp_torch_elementwise(call);
+}
+
+/* A square root and a division, in f32. */
+PyObject *sbp_torch_rsqrt(const sbp_torch_call *call)
+{
+    DLTensor x;
+    if (sbp_torch_view(sbp_torch_arg(call, 0), &x) && x.dtype.bits == 32)
+        return PyObject_Call(call->stock, call->args, call->kwargs);
+    return sbp_torch_elementwise(call);
+}
