@@ -84,11 +84,12 @@ class _Ggml:
 
 
 def _mapped() -> list[str]:
-    """The shared libraries of this process, those named after ggml and llama first."""
+    """The shared libraries of this process, those named after ggml, then llama, first."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
         fields = [line.rstrip("\n").split(maxsplit=5) for line in maps]
     paths = dict.fromkeys(f[5] for f in fields if len(f) == 6 and ".so" in os.path.basename(f[5]))
-    return sorted(paths, key=lambda p: not any(part in os.path.basename(p) for part in ("ggml", "llama")))
+    # libllama finds ggml's functions too, in the library that it needs.
+    return sorted(paths, key=lambda p: ["ggml" not in os.path.basename(p), "llama" not in os.path.basename(p)])
 
 
 def _find_ggml() -> _Ggml | None:
