@@ -118,6 +118,8 @@ void bench_products(bench *b)
     product_lines(b, "linear", "f32", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear_prepared", "f32*f16", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear_prepared", "f32*bf16", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear_prepared", "bf16", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "linear_prepared", "bf16", SAMEBITS_ORDER_AMX_1);
     product_lines(b, "linear", "f64", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear", "complex64", SAMEBITS_ORDER_PORTABLE_1);
 }

@@ -17,9 +17,11 @@ typedef struct fault {
 
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
 #define INT8     SAMEBITS_ORDER_INT8_1
+#define AMX      SAMEBITS_ORDER_AMX_1
 
 static const fault faults[] = {
     {FAULT_CHUNK, "linear", "f32", PORTABLE, CHECK_SPEC, "chunks of 128 terms"},
+    {FAULT_CHUNK, "linear_prepared", "bf16-f32", AMX, CHECK_SPEC, "blocks of 16 terms"},
     {FAULT_SWAP, "linear", "f32", PORTABLE, CHECK_LEVELS, "two chunks added in swapped order"},
     {FAULT_SWAP, "matmul", "f16-f32", PORTABLE, CHECK_LEVELS, "two chunks added in swapped order"},
     {FAULT_SWAP, "linear_prepared", "q4_k", INT8, CHECK_LEVELS, "blocks added in descending order"},

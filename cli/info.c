@@ -45,7 +45,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-static const samebits_order orders[] = {SAMEBITS_ORDER_PORTABLE_1, SAMEBITS_ORDER_INT8_1};
+static const samebits_order orders[] = {SAMEBITS_ORDER_PORTABLE_1, SAMEBITS_ORDER_INT8_1, SAMEBITS_ORDER_AMX_1};
 
 static void print_human(void)
 {

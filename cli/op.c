@@ -111,6 +111,7 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
 
 #define PORTABLE SAMEBITS_ORDER_PORTABLE_1
 #define INT8     SAMEBITS_ORDER_INT8_1
+#define AMX      SAMEBITS_ORDER_AMX_1
 #define FLOATS(name, form, type, out, flags, activation, run)                                                          \
     {                                                                                                                  \
         name, form, T_##type, T_##type, T_##out, PORTABLE, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags),                 \
@@ -121,6 +122,12 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
     {                                                                                                                  \
         name, form, T_##type, T_##type, T_##type, PORTABLE, SAMEBITS_FORMAT_F32, OP_HAS_N | (flags),                   \
             SAMEBITS_ACTIVATION_##activation, run, plain                                                               \
+    }
+/* Products of bf16 in the order of AMX's matrix unit. */
+#define DEVICE(name, form, out, run)                                                                                   \
+    {                                                                                                                  \
+        name, form, T_BF16, T_BF16, T_##out, AMX, SAMEBITS_FORMAT_BF16, OP_HAS_N | OP_PREPARED,                        \
+            SAMEBITS_ACTIVATION_NONE, run, plain_amx                                                                   \
     }
 /* Weights of a 16-bit format under f32 activations. */
 #define MIXED(form, type)                                                                                              \
@@ -206,6 +213,8 @@ const op ops[] = {
     FLOATS("linear_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_prepared),
     FLOATS("linear_prepared", "f16", F16, F16, OP_PREPARED, NONE, run_prepared),
     FLOATS("linear_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_prepared),
+    DEVICE("linear_prepared", "bf16", BF16, run_prepared),
+    DEVICE("linear_prepared", "bf16-f32", F32, run_prepared),
     MIXED("f32*f16", F16),
     MIXED("f32*bf16", BF16),
     QUANTIZED_ALL("q4_0", Q4_0),
@@ -232,6 +241,7 @@ const op ops[] = {
     MLX_PORTABLE("mlx_mxfp8", MLX_MXFP8),
     FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
+    DEVICE("gather_prepared", "bf16", BF16, run_gather),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, PORTABLE, OP_PREPARED, run_gather, plain_product),
     QUANTIZED("gather_prepared", "q4_k", Q4_K, INT8, OP_PREPARED, run_gather, plain_int8),
     MLX("gather_prepared", "affine_4:64:bf16", AFFINE_4, PORTABLE, run_gather, plain_product),

@@ -38,11 +38,12 @@ struct plain_call {
     tensor *out;     /* (M, N) */
 };
 
-/* Products with f32 weights (problem.wide); of f64 and of complex64; int8-1; norms, softmaxes and reductions. */
+/* Products with f32 weights (problem.wide); of f64 and of complex64; int8-1; amx-1; norms, softmaxes and reductions. */
 void plain_product(const plain_call *call);
 void plain_f64(const plain_call *call);
 void plain_complex(const plain_call *call);
 void plain_int8(const plain_call *call);
+void plain_amx(const plain_call *call);
 void plain_rms_norm(const plain_call *call);
 void plain_layer_norm(const plain_call *call);
 void plain_softmax(const plain_call *call);

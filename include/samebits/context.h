@@ -30,7 +30,8 @@ typedef enum samebits_cpu {
 /* An order fixes the arithmetic of an op (spec/orders.md). */
 typedef enum samebits_order {
     SAMEBITS_ORDER_PORTABLE_1 = 1, /* f32 activations; the same bits on every machine */
-    SAMEBITS_ORDER_INT8_1 = 2      /* int8 activations for quantised weights; exact integer dots */
+    SAMEBITS_ORDER_INT8_1 = 2,     /* int8 activations for quantised weights; exact integer dots */
+    SAMEBITS_ORDER_AMX_1 = 3       /* bf16 by bf16, what AMX's matrix unit computes; any machine can, slower */
 } samebits_order;
 
 typedef enum samebits_log_level { SAMEBITS_LOG_INFO = 0, SAMEBITS_LOG_WARN, SAMEBITS_LOG_ERROR } samebits_log_level;
@@ -92,7 +93,7 @@ SAMEBITS_API const char *samebits_cpu_name(samebits_cpu level);
 /* Names of the instruction sets beyond the level that kernels may use here, such as "vnni bf16" or
  * "dotprod i8mm". */
 SAMEBITS_API const char *samebits_cpu_extras(const samebits_context *context);
-/* "portable-1", "int8-1"; "unknown" otherwise. */
+/* "portable-1", "int8-1", "amx-1"; "unknown" otherwise. */
 SAMEBITS_API const char *samebits_order_name(samebits_order order);
 
 #ifdef __cplusplus

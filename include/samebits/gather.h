@@ -11,9 +11,9 @@ extern "C" {
 /* Row r of out = epilogue(row r of x @ w^T), w the weights of expert index[r]: the bits of samebits_linear_prepared
  * with that expert. Shapes: x (..., K), 2 to 8 dims; index (...) int32, x's shape without K; out (..., N); any strides
  * >= 0. `count` experts of one N and K, of any formats. Rows in any sequence; an expert may have none. x f32, f16 or
- * bf16; out f32 or x's dtype. Order: portable-1, or int8-1 for quantised formats; spec/ops/gather.md. Ownership:
- * nothing is kept. epilogue may be NULL (defaults). Errors: as samebits_linear_prepared, and PARAM for a count below 1
- * and an index that is not 0 to count - 1; out is then untouched. Threads: any. */
+ * bf16; out f32 or x's dtype. Order: portable-1, int8-1 for quantised formats, or amx-1 for bf16; spec/ops/gather.md.
+ * Ownership: nothing is kept. epilogue may be NULL (defaults). Errors: as samebits_linear_prepared, and PARAM for a
+ * count below 1 and an index that is not 0 to count - 1; out is then untouched. Threads: any. */
 SAMEBITS_API samebits_status samebits_gather_prepared(samebits_context *context, const DLTensor *x,
                                                       const samebits_weights *const *experts, int64_t count,
                                                       const DLTensor *index, samebits_order order,

@@ -47,12 +47,18 @@ SAMEBITS_API samebits_status samebits_addmm(samebits_context *context, const DLT
 
 /* out = epilogue(x @ w^T) with prepared weights of any format.
  * Shapes: x (..., K), out (..., N). x f32, f16 or bf16 with any format; out f32 or x's dtype.
- * Order: portable-1 (spec/ops/matmul.md, spec/ops/matmul_quantized.md), or int8-1 for quantised formats.
- * Errors: as samebits_matmul, and ORDER.
+ * Order: portable-1 (spec/ops/matmul.md, spec/ops/matmul_quantized.md), int8-1 for quantised formats, or the device
+ *   order amx-1 for bf16 weights and bf16 x, which any machine can compute.
+ * Errors: as samebits_matmul, ORDER, and DTYPE for another x in amx-1.
  * Threads: any. */
 SAMEBITS_API samebits_status samebits_linear_prepared(samebits_context *context, const DLTensor *x,
                                                       const samebits_weights *weights, samebits_order order,
                                                       const samebits_epilogue *epilogue, DLTensor *out);
+
+/* The order of this machine for products of x and weights of one float format, for callers who take whichever is
+ * fastest here: amx-1 for bf16 where the context may use AMX, else portable-1. Its bits are not those of other
+ * machines' choice; a row's still depend on nothing but the row. Errors: none; context may be NULL (portable-1). */
+SAMEBITS_API samebits_order samebits_device_order(const samebits_context *context, samebits_format format);
 
 /* out = epilogue(x @ w^T) with quantised weights as they lie: w uint8 (N, row size), see
  * samebits_weights_prepare. The bits are those of samebits_linear_prepared, which is faster.

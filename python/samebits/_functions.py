@@ -158,7 +158,8 @@ def linear(
     """activation(x @ w^T + bias), rounded once.
 
     x (..., K); w (N, K), or Weights. With quantised weights the result has x's dtype; order "int8-1" rounds x to int8
-    in blocks of 32 and is faster. Raises as matmul."""
+    in blocks of 32 and is faster. Order "amx-1", for bfloat16 x and Weights, is what AMX's matrix unit computes.
+    Raises as matmul."""
     x = _arrays.as_array(x)
     if isinstance(w, Weights):
         result = _output(x, (*x.shape[:-1], w.shape[0]), _float_name(x), out)
@@ -172,7 +173,7 @@ def linear(
         )
         return _arrays.finish(x, result)
     if order != "portable-1":
-        raise ValueError(f"order '{order}' is for quantised weights: prepare them with samebits.Weights")
+        raise ValueError(f"order '{order}' is for packed weights: prepare them with samebits.Weights")
     w = _arrays.as_array(w)
     dtype = _common_dtype(x, w)
     result = _output(x, (*x.shape[:-1], w.shape[0]), dtype, out)

@@ -25,10 +25,10 @@ PyObject *sbp_result(samebits_status status)
 
 int sbp_order(const char *name)
 {
-    static const samebits_order orders[] = {SAMEBITS_ORDER_PORTABLE_1, SAMEBITS_ORDER_INT8_1};
+    static const samebits_order orders[] = {SAMEBITS_ORDER_PORTABLE_1, SAMEBITS_ORDER_INT8_1, SAMEBITS_ORDER_AMX_1};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
         if (strcmp(samebits_order_name(orders[i]), name) == 0) return (int)orders[i];
-    PyErr_Format(PyExc_ValueError, "there is no order '%s'; want 'portable-1' or 'int8-1'", name);
+    PyErr_Format(PyExc_ValueError, "there is no order '%s'; want 'portable-1', 'int8-1' or 'amx-1'", name);
     return -1;
 }
 

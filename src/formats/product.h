@@ -59,7 +59,7 @@ SB_INLINE int64_t sb_matmul_packed_rows(const sb_matmul_row *row, int64_t rows)
 /* Bytes of a packed row of x. */
 SB_INLINE int64_t sb_matmul_x_bytes(const sb_matmul_row *row, int64_t k)
 {
-    return row->pack ? k / 32 * row->pack_bytes : k * (row->format == SB_FORMAT_F64 ? 8 : 4);
+    return row->pack ? sb_ceil_div(k, 32) * row->pack_bytes : k * (row->format == SB_FORMAT_F64 ? 8 : 4);
 }
 
 #endif

@@ -1,6 +1,7 @@
 /* Entry points of the matrix products (samebits/matmul.h): check, describe, run. */
 #include <samebits/matmul.h>
 
+#include "base/cpu.h"
 #include "ops/mode.h"
 #include "ops/product.h"
 #include "ops/rows.h"
@@ -198,6 +199,12 @@ samebits_status samebits_linear_prepared(samebits_context *context, const DLTens
     if ((status = check_context(context))) return status;
     if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: make them with samebits_weights_prepare");
     return sb_weights_product(context, &p, weights->n, weights->k, x, epilogue, out);
+}
+
+samebits_order samebits_device_order(const samebits_context *context, samebits_format format)
+{
+    const int has_unit = context && (context->cpu & SB_CPU_AMX) && format == SAMEBITS_FORMAT_BF16;
+    return has_unit ? SAMEBITS_ORDER_AMX_1 : SAMEBITS_ORDER_PORTABLE_1;
 }
 
 samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x, const DLTensor *w,

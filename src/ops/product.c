@@ -84,6 +84,18 @@ static void pack_wide(const sb_view *x, const int64_t *offset, int64_t height, i
             }
 }
 
+/* A row of x as f32. */
+static void gather(const sb_view *x, int64_t offset, int64_t k, float *out)
+{
+    const int64_t step = x->stride[x->ndim - 1];
+    if (x->dtype == SB_BF16 && step == 1) {
+        const uint16_t *in = (const uint16_t *)x->data + offset;
+        for (int64_t i = 0; i < k; i++) out[i] = sb_from_bf16(in[i]);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++) out[i] = sb_load(x, offset + i * step);
+}
+
 static int is_contiguous_f32(const sb_view *x) { return x->dtype == SB_F32 && x->stride[x->ndim - 1] == 1; }
 
 static void pack_x_task(void *arg, int64_t index, int worker)
@@ -91,7 +103,7 @@ static void pack_x_task(void *arg, int64_t index, int worker)
     const plan *p = arg;
     const sb_product *q = p->product;
     const int64_t tiles = sb_ceil_div(q->m, p->tile), batch = index / tiles, row = index % tiles * p->tile;
-    const int64_t height = SB_MIN(p->tile, q->m - row), step = q->x.stride[q->x.ndim - 1];
+    const int64_t height = SB_MIN(p->tile, q->m - row);
     char *out = p->x + (batch * p->packed_rows + row) * p->x_bytes;
     int64_t offset[SB_MAX_TILE];
     for (int64_t r = 0; r < height; r++) offset[r] = sb_row_offset(&q->x, 1, sb_product_row(q, batch, row + r));
@@ -108,7 +120,7 @@ static void pack_x_task(void *arg, int64_t index, int worker)
         rows[r] = (const float *)q->x.data + offset[r];
         if (is_contiguous_f32(&q->x)) continue;
         float *gathered = p->gathered + (worker * p->tile + r) * q->k;
-        for (int64_t i = 0; i < q->k; i++) gathered[i] = sb_load(&q->x, offset[r] + i * step);
+        gather(&q->x, offset[r], q->k, gathered);
         rows[r] = gathered;
     }
     p->row->pack(rows, (int)height, q->k, out);
@@ -168,7 +180,7 @@ static const sb_matmul_row *select_row(samebits_format format, samebits_order or
     if (format == SB_FORMAT_C64) format = SAMEBITS_FORMAT_F32;
     if (!sb_format_is_float(format) && !sb_format_is_wide(format))
         return sb_matmul_quantized_select(format, order, cpu, rows);
-    return order == SAMEBITS_ORDER_PORTABLE_1 ? sb_matmul_select(format, cpu) : NULL;
+    return sb_matmul_select(format, order, cpu);
 }
 
 /* Working memory: one block, cut up here. With memory == NULL only its size is returned, -1 if that overflows. */
@@ -206,7 +218,11 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
     if (!p->row)
         return sb_fail(SAMEBITS_ERR_ORDER, "order %d (%s) has no kernel for %s weights: want portable-1%s",
                        (int)q->order, samebits_order_name(q->order), samebits_format_name(format),
-                       select_row(format, SAMEBITS_ORDER_INT8_1, context->cpu, q->m) ? " or int8-1" : "");
+                       select_row(format, SAMEBITS_ORDER_INT8_1, context->cpu, q->m)  ? " or int8-1"
+                       : select_row(format, SAMEBITS_ORDER_AMX_1, context->cpu, q->m) ? " or amx-1"
+                                                                                      : "");
+    if (q->order == SAMEBITS_ORDER_AMX_1 && q->x.dtype != SB_BF16)
+        return sb_fail(SAMEBITS_ERR_DTYPE, "x is %s, want bf16 for order amx-1", sb_dtype_name(q->x.dtype));
     /* A view of stride 0 may be deeper than any memory: keeps the sizes of a panel and of a row in range. */
     if (q->k > INT64_MAX / 1024)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);

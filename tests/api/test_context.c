@@ -149,6 +149,7 @@ static void test_names(void **state)
     assert_string_equal(version, SAMEBITS_VERSION_STRING);
     assert_string_equal(samebits_order_name(SAMEBITS_ORDER_PORTABLE_1), "portable-1");
     assert_string_equal(samebits_order_name(SAMEBITS_ORDER_INT8_1), "int8-1");
+    assert_string_equal(samebits_order_name(SAMEBITS_ORDER_AMX_1), "amx-1");
     assert_string_equal(samebits_order_name((samebits_order)0), "unknown");
     assert_string_equal(samebits_status_name(SAMEBITS_OK), "OK");
     assert_string_equal(samebits_status_name(SAMEBITS_ERR_UNSUPPORTED), "ERR_UNSUPPORTED");

@@ -173,6 +173,43 @@ static void test_prepared_errors(void **state)
     samebits_weights_destroy(&weights);
 }
 
+static samebits_status call_device(op_case *c)
+{
+    return samebits_linear_prepared(c->context, c->pointer[0], c->user, SAMEBITS_ORDER_AMX_1, NULL, c->pointer[1]);
+}
+
+/* amx-1 is for bf16 by bf16; any machine has it. */
+static void test_device_order(void **state)
+{
+    (void)state;
+    test_rng rng = {13};
+    test_tensor *w = TENSOR(TEST_BF16, 21, 45), *narrow = TENSOR(TEST_F16, 21, 45);
+    test_random(w, &rng);
+    test_random(narrow, &rng);
+    samebits_weights *weights, *others;
+    assert_ok(samebits_weights_prepare(api_context, &w->dl, SAMEBITS_FORMAT_BF16, NULL, &weights));
+    assert_ok(samebits_weights_prepare(api_context, &narrow->dl, SAMEBITS_FORMAT_F16, NULL, &others));
+    op_case c = {.context = api_context, .call = call_device, .user = weights};
+    op_add(&c, "x", TENSOR(TEST_BF16, 2, 19, 45), 1, 8, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 2, 19, 21), 1, 8, OP_OUT);
+    test_random(c.argument[0].tensor, &rng);
+    op_check_memory(&c, 2);
+    DLTensor *x = c.pointer[0], *out = c.pointer[1], *wide = &TENSOR(TEST_F32, 2, 19, 45)->dl;
+    assert_fails(samebits_linear_prepared(api_context, x, others, SAMEBITS_ORDER_AMX_1, NULL, out), SAMEBITS_ERR_ORDER,
+                 "f16 weights: want portable-1");
+    assert_fails(samebits_linear_prepared(api_context, x, weights, SAMEBITS_ORDER_INT8_1, NULL, out),
+                 SAMEBITS_ERR_ORDER, "portable-1 or amx-1");
+    assert_fails(samebits_linear_prepared(api_context, wide, weights, SAMEBITS_ORDER_AMX_1, NULL, out),
+                 SAMEBITS_ERR_DTYPE, "x is f32, want bf16");
+    assert_int_equal(samebits_device_order(NULL, SAMEBITS_FORMAT_BF16), SAMEBITS_ORDER_PORTABLE_1);
+    assert_int_equal(samebits_device_order(api_context, SAMEBITS_FORMAT_F32), SAMEBITS_ORDER_PORTABLE_1);
+    const int has_unit = samebits_context_cpu(api_context) == SAMEBITS_CPU_AMX;
+    assert_int_equal(samebits_device_order(api_context, SAMEBITS_FORMAT_BF16),
+                     has_unit ? SAMEBITS_ORDER_AMX_1 : SAMEBITS_ORDER_PORTABLE_1);
+    samebits_weights_destroy(&weights);
+    samebits_weights_destroy(&others);
+}
+
 /* M, N or K of 0. */
 static void test_empty(void **state)
 {
@@ -354,6 +391,7 @@ int api_matmul_tests(void)
         API_TEST(test_addmm_errors),       API_TEST(test_prepared_errors),     API_TEST(test_empty),
         API_TEST(test_no_depth),           API_TEST(test_special_rows),        API_TEST(test_huge_views),
         API_TEST(test_interleaved_slices), API_TEST(test_addmm_in_place),      API_TEST(test_vector),
+        API_TEST(test_device_order),
     };
     return API_RUN(tests);
 }

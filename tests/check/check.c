@@ -124,6 +124,7 @@ int main(int argc, char **argv)
     sb_fpenv_enter();
     check_amx();
     check_matmul();
+    check_matmul_amx1();
     check_matmul_quantized();
     check_norm();
     check_softmax();

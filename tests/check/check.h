@@ -39,6 +39,7 @@ void check_true(const char *what, int ok);
 /* The checks. */
 void check_amx(void);
 void check_matmul(void);
+void check_matmul_amx1(void);
 void check_matmul_quantized(void);
 void check_norm(void);
 void check_softmax(void);

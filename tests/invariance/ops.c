@@ -418,12 +418,17 @@ static int make_float(int index, row_op *op)
         linear(op, TEST_C64, TEST_C64);
         add_epilogue(op, SAMEBITS_ACTIVATION_NONE);
         return 1;
+    case 19:
+        prepared(op, TEST_BF16, TEST_BF16, TEST_F32);
+        op->order = SAMEBITS_ORDER_AMX_1;
+        name_op(op, "linear_prepared", samebits_order_name(op->order));
+        return 1;
     }
     return 0;
 }
 
 /* Q4_0 to Q6_K, and NVFP4. */
-enum { FLOAT_OPS = 19, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 2 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
+enum { FLOAT_OPS = 20, QUANT_FORMATS = SAMEBITS_FORMAT_Q6_K + 2 - SAMEBITS_FORMAT_Q4_0, QUANT_OPS = 4 * QUANT_FORMATS };
 
 static samebits_format quant_format(int index)
 {

@@ -2,6 +2,7 @@
 #ifndef SB_SIMD_EMU_TILES_H
 #define SB_SIMD_EMU_TILES_H
 
+#include "base/fpenv.h"
 #include "base/simd/emu512.h"
 
 typedef struct {
@@ -62,7 +63,7 @@ SB_INLINE int32_t sb_tile_word(const sb_tiles *all, int t, int row, int index)
     return word;
 }
 
-static void sb_tile_dot_bytes(int is_signed, int sums, int a, int b)
+static __attribute__((unused)) void sb_tile_dot_bytes(int is_signed, int sums, int a, int b)
 {
     sb_tiles *all = sb_tile_operands(sums, a, b);
     const vi flip = vi_set1(is_signed ? (int32_t)0x80808080 : 0);
@@ -76,6 +77,28 @@ static void sb_tile_dot_bytes(int is_signed, int sums, int a, int b)
     }
 }
 
+/* Not inlined: its operations stay in the environment that flushes. */
+static __attribute__((noinline, unused)) void sb_tile_dot_pairs(sb_tiles *all, int sums, int a, int b)
+{
+    const vi high = vi_set1((int32_t)0xFFFF0000);
+    for (int r = 0; r < all->config.rows[sums]; r++) {
+        vf even = vf_zero(), odd = vf_zero();
+        for (int j = 0; j < all->config.rows[b]; j++) {
+            const vi x = vi_set1(sb_tile_word(all, a, r, j)), w = vi_load(all->data[b][j]);
+            even = vf_fma(vi_as_f(vi_shl(x, 16)), vi_as_f(vi_shl(w, 16)), even);
+            odd = vf_fma(vi_as_f(vi_and(x, high)), vi_as_f(vi_and(w, high)), odd);
+        }
+        vf_store((float *)all->data[sums][r], vf_add(vf_load((float *)all->data[sums][r]), vf_add(even, odd)));
+    }
+}
+static __attribute__((unused)) void sb_tile_dot_bf16(int sums, int a, int b)
+{
+    sb_tiles *all = sb_tile_operands(sums, a, b);
+    const sb_fpenv caller = sb_fpenv_enter_flushing();
+    sb_tile_dot_pairs(all, sums, a, b);
+    sb_fpenv_leave(caller);
+}
+
 #define SB_TILE_CONFIGURE(config)        sb_tile_configure(config)
 #define SB_TILE_RELEASE()                sb_tile_configure(&(sb_tile_config){0})
 #define SB_TILE_ZERO(t)                  sb_tile_zero(t)
@@ -83,5 +106,6 @@ static void sb_tile_dot_bytes(int is_signed, int sums, int a, int b)
 #define SB_TILE_STORE(t, at, stride)     sb_tile_store(t, at, stride)
 #define SB_TILE_DOT_SIGNED(sums, a, b)   sb_tile_dot_bytes(1, sums, a, b)
 #define SB_TILE_DOT_UNSIGNED(sums, a, b) sb_tile_dot_bytes(0, sums, a, b)
+#define SB_TILE_DOT_BF16(sums, a, b)     sb_tile_dot_bf16(sums, a, b)
 
 #endif
