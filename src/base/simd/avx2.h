@@ -31,6 +31,22 @@ SB_INLINE vf vf_load_bf16(const uint16_t *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
+/* 16 bf16 as the even ones and the odd ones: one operation a vector, where those in sequence take two, both of ports
+ * that shuffle. */
+#define SB_BF16_PAIRS
+SB_INLINE void vf_load_bf16_pairs(const uint16_t *p, vf out[2])
+{
+    const __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
+    out[0] = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+    out[1] = _mm256_castsi256_ps(_mm256_and_si256(pairs, _mm256_set1_epi32((int32_t)0xFFFF0000)));
+}
+/* Even and odd elements in sequence. */
+SB_INLINE void vf_zip(vf v[2])
+{
+    const __m256 low = _mm256_unpacklo_ps(v[0], v[1]), high = _mm256_unpackhi_ps(v[0], v[1]);
+    v[0] = _mm256_permute2f128_ps(low, high, 0x20);
+    v[1] = _mm256_permute2f128_ps(low, high, 0x31);
+}
 
 SB_INLINE vi vi_set1(int32_t x) { return _mm256_set1_epi32(x); }
 SB_INLINE vi vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }

@@ -41,6 +41,36 @@ SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
 }
 #endif
 
+#if defined(SB_BF16_PAIRS) && !defined(SB_MATMUL_F64)
+/* The vectors of a panel are its even and its odd columns, until they are stored: a column's chain is the same. */
+SB_INLINE int is_split(samebits_format format) { return format == SAMEBITS_FORMAT_BF16; }
+SB_INLINE void load_split(const uint8_t *p, vf *columns) { vf_load_bf16_pairs((const uint16_t *)p, columns); }
+SB_INLINE void join(vf *columns) { vf_zip(columns); }
+#else
+SB_INLINE int is_split(samebits_format format) { return (void)format, 0; }
+SB_INLINE void load_split(const uint8_t *p, vector *columns) { (void)p, (void)columns; }
+SB_INLINE void join(vector *columns) { (void)columns; }
+#endif
+
+/* The columns of one panel at one k. */
+SB_INLINE void load_columns(samebits_format format, const uint8_t *p, vector *columns)
+{
+    if (is_split(format)) {
+        load_split(p, columns);
+        return;
+    }
+    SB_UNROLL
+    for (int v = 0; v < PANEL_VECTORS; v++) columns[v] = load_weights(format, p + v * LANES * element_size(format));
+}
+
+/* Sums of panels in the sequence of their columns. */
+SB_INLINE void join_columns(samebits_format format, int panels, vector *sum)
+{
+    if (!is_split(format)) return;
+    SB_UNROLL
+    for (int p = 0; p < panels; p++) join(sum + p * PANEL_VECTORS);
+}
+
 /* Where a row's sums of a panel begin: 64 bytes of either. */
 SB_INLINE number *acc_at(const sb_matmul_args *a, int64_t row, int64_t panel)
 {
@@ -68,14 +98,11 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetc
     {
         vector b[MAX_VECTORS];
         SB_UNROLL
-        for (int v = 0; v < vectors; v++) {
-            const uint8_t *panel = w + (v / PANEL_VECTORS) * panel_size, *p = panel + i * COLUMNS * size;
-            if (v % PANEL_VECTORS == 0) {
-                if (fetch.kind == PREFETCH_STREAM) v_prefetch(p + PREFETCH);
-                if (fetch.kind == PREFETCH_NEXT)
-                    v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * COLUMNS * size);
-            }
-            b[v] = load_weights(format, p + (v % PANEL_VECTORS) * LANES * size);
+        for (int p = 0; p < panels; p++) {
+            const uint8_t *panel = w + p * panel_size, *columns = panel + i * COLUMNS * size;
+            if (fetch.kind == PREFETCH_STREAM) v_prefetch(columns + PREFETCH);
+            if (fetch.kind == PREFETCH_NEXT) v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * COLUMNS * size);
+            load_columns(format, columns, b + p * PANEL_VECTORS);
         }
         SB_UNROLL
         for (int r = 0; r < rows; r++) {
@@ -103,8 +130,11 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
         for (int v = 0; v < vectors; v++) total[r][v] = begin ? V(add)(total[r][v], sum[r][v]) : sum[r][v];
     }
     SB_UNROLL
-    for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) V(store)(acc_at(a, r, panel) + v * LANES, total[r][v]);
+    for (int r = 0; r < rows; r++) {
+        join_columns(format, panels, total[r]);
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) V(store)(acc_at(a, r, panel) + v * LANES, total[r][v]);
+    }
 }
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
@@ -116,10 +146,13 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch
     for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
     chain(format, rows, panels, fetch, length, x, w, panel_size, sum);
     SB_UNROLL
-    for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < panels * PANEL_VECTORS; v++) {
-        number *out = acc + r * acc_stride + v * LANES;
-        V(store)(out, first ? sum[r][v] : V(add)(V(load)(out), sum[r][v]));
+    for (int r = 0; r < rows; r++) {
+        join_columns(format, panels, sum[r]);
+        SB_UNROLL
+        for (int v = 0; v < panels * PANEL_VECTORS; v++) {
+            number *out = acc + r * acc_stride + v * LANES;
+            V(store)(out, first ? sum[r][v] : V(add)(V(load)(out), sum[r][v]));
+        }
     }
 }
 
