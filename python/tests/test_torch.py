@@ -273,6 +273,32 @@ def test_limit_and_arguments():
 
 
 @torch.no_grad()
+def test_layouts_are_pytorchs():
+    """Results lie in memory as stock's do, which a view of them and compiled functions rely on."""
+    x, w = torch.rand(3, 4, 5, 6), torch.randn(6, 6)
+    inputs = [x, x.transpose(1, 2), x.permute(2, 0, 1, 3), x.permute(3, 2, 1, 0)[:, :4], x[:, ::2], x[..., :1].expand_as(x)]
+    functions = {
+        "gelu": F.gelu,
+        "pow": lambda x: x.pow(3),
+        "softmax": lambda x: x.softmax(-1),
+        "softmax of 1": lambda x: x.log_softmax(1),
+        "layer_norm": lambda x: F.layer_norm(x, x.shape[-1:]),
+        "layer_norm of two": lambda x: F.layer_norm(x, x.shape[-2:]),
+        "group_norm": lambda x: F.group_norm(x, 1),
+        "sum": lambda x: x.sum(1),
+        "mean": lambda x: x.mean((0, 2), keepdim=True),
+        "var": lambda x: x.var(1),
+        "logsumexp": lambda x: x.logsumexp(2),
+        "matmul": lambda x: x @ w[: x.shape[-1]],
+        "bmm": lambda x: torch.bmm(x[0], x[0].mT),
+        "attention": lambda x: F.scaled_dot_product_attention(x, x, x),
+    }
+    stock = {name: [function(x).stride() for x in inputs] for name, function in functions.items()}
+    with mode_of.mode(strict=True):
+        assert {name: [function(x).stride() for x in inputs] for name, function in functions.items()} == stock
+
+
+@torch.no_grad()
 def test_shape_errors_are_pytorchs():
     with mode_of.mode(strict=True), pytest.raises(RuntimeError, match="mat1 and mat2"):
         torch.randn(2, 3) @ torch.randn(4, 5)

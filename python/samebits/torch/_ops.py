@@ -237,7 +237,7 @@ def _logsumexp(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False) -> Any:
 
 
 def _along(x: Tensor, dim: int, function: Callable[[Tensor, Tensor], None]) -> Tensor:
-    out = torch.empty_like(x)
+    out = torch.empty_like(x, memory_format=torch.contiguous_format)
     if dim in (-1, x.ndim - 1):
         function(x, out)
     else:
@@ -267,7 +267,7 @@ def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, 
     if len(shape) > 1:
         rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
         weight, bias = (None if t is None else t.reshape(-1) for t in (weight, bias))
-    out = torch.empty_like(rows)
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
     _core.layer_norm(_threads(), borrow(rows), borrow(weight), borrow(bias), eps, borrow(out))
     if torch.is_inference_mode_enabled():
         unused = x.new_empty(0, dtype=torch.float32)
@@ -417,7 +417,7 @@ def _attention_backward(
 
     def of_keys(gradient: Tensor) -> Tensor:
         """The sum over the query heads that share keys."""
-        return gradient if group == 1 else gradient.unflatten(1, (-1, group)).sum(2)
+        return gradient if group == 1 else gradient.reshape(k.shape[0], k.shape[1], group, *gradient.shape[2:]).sum(2)
 
     dq = from_scores @ k.to(torch.float32).repeat_interleave(group, 1)
     dk = of_keys(from_scores.transpose(-1, -2) @ q.to(torch.float32))
@@ -471,6 +471,12 @@ def elementwise(name: str, stock: Function, args: tuple[Any, ...], kwargs: dict[
         return NotImplemented
     if _exact(name, first, args):
         return stock(*args, **kwargs)
+    order = sorted(range(first.ndim), key=first.stride, reverse=True)
+    if order != list(range(first.ndim)):
+        # The result has the first tensor's order of strides.
+        moved = [a.permute(order) if isinstance(a, Tensor) and a.ndim == first.ndim else a for a in args]
+        out = elementwise(name, stock, tuple(moved), kwargs)
+        return out if out is NotImplemented else out.permute([order.index(d) for d in range(first.ndim)])
     tensors = tensors_of(args, kwargs)
     shape, numel = first.shape, first.numel()
     length = _core.torch_whole_length(numel, torch.get_num_threads())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import inspect
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ import samebits.torch
 
 Call = Callable[[], Any]
 CALLS, BLOCKS = 100, 60
+WARM = 2  #: rounds before those that count: weights are packed at their second use
 
 
 def _operators() -> dict[str, Call]:
@@ -81,16 +83,17 @@ def _seconds(call: Call) -> float:
 
 def _scenarios(model: Any) -> dict[str, Callable[[], float]]:
     ids = torch.randint(5, 1000, (8, 300))
+    name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"  # by version
 
     def read() -> float:
         return _seconds(lambda: model(input_ids=ids[:1], use_cache=True, logits_to_keep=1))
 
     def decode(rows: int, steps: int = 8) -> float:
-        cache = model(input_ids=ids[:rows, :100], use_cache=True, logits_to_keep=1).past_key_values
+        cache = getattr(model(input_ids=ids[:rows, :100], use_cache=True, logits_to_keep=1), name)
 
         def run() -> None:
             for i in range(100, 100 + steps):
-                model(input_ids=ids[:rows, i : i + 1], past_key_values=cache, use_cache=True)
+                model(input_ids=ids[:rows, i : i + 1], use_cache=True, **{name: cache})
 
         return _seconds(run) / steps
 
@@ -102,25 +105,25 @@ def _rows(model: Any, dtype: str, threads: list[int], rounds: int) -> None:
         torch.set_num_threads(number)
         for name, scenario in _scenarios(model).items():
             times: dict[bool, list[float]] = {False: [], True: []}
-            for round_ in range(rounds + 1):
+            for round_ in range(WARM + rounds):
                 for ours in (False, True):
                     with samebits.torch.mode() if ours else contextlib.nullcontext():
                         seconds = scenario()
-                    if round_:  # the first one packs weights
+                    if round_ >= WARM:
                         times[ours].append(seconds)
             theirs, mine = (1e3 * statistics.median(times[ours]) for ours in (False, True))
             print(f"| {name}, {dtype} | {number} | {theirs:.1f} | {mine:.1f} | {theirs / mine:.2f} |", flush=True)
 
 
-def checkpoint(folder: str, threads: list[int], rounds: int) -> None:
+def checkpoint(folder: str, dtypes: list[str], threads: list[int], rounds: int) -> None:
     """Prints milliseconds."""
     from transformers import AutoModelForCausalLM
 
     print("\n| | threads | stock, ms | mode, ms | times |\n|---|---|---|---|---|")
-    for dtype in (torch.float32, torch.bfloat16):
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
+    for dtype in dtypes:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
         with torch.inference_mode():
-            _rows(model, str(dtype).removeprefix("torch."), threads, rounds)
+            _rows(model, dtype, threads, rounds)
         del model
         gc.collect()
 
@@ -129,6 +132,7 @@ def main() -> None:
     """Prints the tables."""
     parser = argparse.ArgumentParser(prog="python -m samebits.torch.bench", description=__doc__)
     parser.add_argument("--hf", metavar="DIR", help="a checkpoint of transformers")
+    parser.add_argument("--dtypes", default="float32,bfloat16", help="its dtypes, with commas (float32,bfloat16)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas (1,2)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the checkpoint (3)")
     args = parser.parse_args()
@@ -136,7 +140,7 @@ def main() -> None:
     print(f"PyTorch {torch.__version__}, samebits {samebits.__version__}")
     dispatch(_operators())  # not made in inference mode, whose tensors are not packed
     if args.hf:
-        checkpoint(args.hf, [int(number) for number in args.threads.split(",")], args.rounds)
+        checkpoint(args.hf, args.dtypes.split(","), [int(number) for number in args.threads.split(",")], args.rounds)
 
 
 if __name__ == "__main__":
