@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "attention.h"
-#include "op.h"
-#include "op_rows.h"
-#include "plain.h"
+#include "exact.h"
 #include "table.h"
 
 enum { ROWS = 8, DEPTH = 4096, WIDTH = 64 };
@@ -21,8 +19,10 @@ typedef struct spread {
     double square, size, largest;
 } spread;
 
+/* Infinities, of divisions by zero, are left out. */
 static void add_error(spread *s, double error, double exact)
 {
+    if (!isfinite(exact)) return;
     s->square += error * error;
     s->size += exact * exact;
     s->largest = fmax(s->largest, fabs(error));
@@ -76,116 +76,6 @@ static void fill_normal_wide(tensor *t, rng *r)
     tensor_free(&floats);
 }
 
-static double exact_activation(samebits_activation activation, double t)
-{
-    switch (activation) {
-    case SAMEBITS_ACTIVATION_RELU: return t > 0.0 ? t : 0.0;
-    case SAMEBITS_ACTIVATION_SILU: return t / (1.0 + exp(-t));
-    case SAMEBITS_ACTIVATION_GELU: return 0.5 * t * (1.0 + erf(t / sqrt(2.0)));
-    case SAMEBITS_ACTIVATION_GELU_TANH:
-        return 0.5 * t * (1.0 + tanh(sqrt(2.0 / 3.14159265358979323846) * (t + 0.044715 * t * t * t)));
-    case SAMEBITS_ACTIVATION_GELU_QUICK: return t / (1.0 + exp(-1.702 * t));
-    case SAMEBITS_ACTIVATION_SIGMOID: return 1.0 / (1.0 + exp(-t));
-    case SAMEBITS_ACTIVATION_TANH: return tanh(t);
-    case SAMEBITS_ACTIVATION_EXP: return exp(t);
-    default: return t;
-    }
-}
-
-static void exact_product(const problem *p, const float *x, double *out)
-{
-    const samebits_epilogue *e = &p->epilogue;
-    for (int64_t col = 0; col < p->n; col++) {
-        double t = 0.0;
-        for (int64_t i = 0; i < p->k; i++) t += (double)x[i] * (double)p->wide[col * p->k + i];
-        t *= e->alpha;
-        if (e->c) t += e->beta * (double)tensor_get(&p->c, col);
-        if (e->bias) t += (double)tensor_get(&p->bias, col);
-        out[col] = exact_activation(e->activation, t);
-    }
-}
-
-/* Returns 0 if the op does not work element by element. */
-static int exact_elements(const problem *p, const float *x, double *out)
-{
-    for (int64_t i = 0; i < p->k; i++) {
-        const double d = (double)x[i], w = p->op->flags & OP_COLUMNS ? (double)tensor_get(&p->w, i) : 0.0;
-        const double f = exact_activation(p->op->activation, d);
-        if (p->op->plain == plain_activate)
-            out[i] = f;
-        else if (p->op->plain == plain_gated)
-            out[i] = f * w;
-        else if (p->op->plain == plain_add)
-            out[i] = d + w;
-        else if (p->op->plain == plain_sub)
-            out[i] = d - w;
-        else if (p->op->plain == plain_mul)
-            out[i] = d * w;
-        else if (p->op->plain == plain_div)
-            out[i] = d / w;
-        else if (p->op->plain == plain_scale)
-            out[i] = d * (double)SCALE_FACTOR + (double)SCALE_BIAS;
-        else
-            return 0;
-    }
-    return 1;
-}
-
-static void exact_rope(const problem *p, const float *x, double *out)
-{
-    samebits_rope_params params;
-    rope_params_of(p, &params);
-    const int64_t pairs = (p->k - params.first) / 2;
-    const int halves = params.layout == SAMEBITS_ROPE_HALVES;
-    for (int64_t i = 0; i < params.first; i++) out[i] = (double)x[i];
-    for (int64_t i = 0; i < pairs; i++) {
-        const int64_t a = params.first + (halves ? i : 2 * i), b = a + (halves ? pairs : 1);
-        const double angle = rope_position_of(p) * pow((double)params.base, -(double)i / (double)pairs);
-        out[a] = (double)x[a] * cos(angle) - (double)x[b] * sin(angle);
-        out[b] = (double)x[b] * cos(angle) + (double)x[a] * sin(angle);
-    }
-}
-
-/* From the maximum and the sum of exponentials: one number a row. */
-static double exact_number(const problem *p, const float *x, double max, double total)
-{
-    double sum = 0.0;
-    if (!strcmp(p->op->name, "logsumexp")) return max + log(total);
-    if (!strcmp(p->op->name, "log_likelihood")) return (double)x[token_of(p)] - max - log(total);
-    for (int64_t i = 0; i < p->k; i++) sum += (double)x[i];
-    return sum;
-}
-
-static void exact_row(const problem *p, const float *x, double *out)
-{
-    const char *name = p->op->name;
-    const int64_t n = p->k;
-    double max = (double)x[0], mean = 0.0, square = 0.0, total = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        max = fmax(max, (double)x[i]);
-        mean += (double)x[i] / (double)n;
-    }
-    if (!strcmp(name, "rms_norm")) mean = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        square += ((double)x[i] - mean) * ((double)x[i] - mean) / (double)n;
-        total += exp((double)x[i] - max);
-    }
-    if (p->op->flags & OP_ONE) {
-        *out = exact_number(p, x, max, total);
-        return;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        const double d = (double)x[i];
-        if (!strcmp(name, "softmax"))
-            out[i] = exp(d - max) / total;
-        else if (!strcmp(name, "log_softmax"))
-            out[i] = d - max - log(total);
-        else
-            out[i] = (d - mean) / sqrt(square + (double)NORM_EPS) * (double)tensor_get(&p->w, i) +
-                     (p->op->plain == plain_layer_norm ? (double)tensor_get(&p->bias, i) : 0.0);
-    }
-}
-
 /* The peer of a product: sgemm for f32, ggml for the formats it has. */
 static void measure_peer(const problem *p, const tensor *x, const double *exact, const stock *stocks, int stock_count,
                          ggml_library *ggml, accuracy_line *line)
@@ -208,24 +98,6 @@ static void measure_peer(const problem *p, const tensor *x, const double *exact,
     }
     line->peer_rms = e.rms;
     line->peer_largest = e.largest;
-}
-
-static void exact_wide(const problem *p, const tensor *x, long double *out)
-{
-    const int complex = x->type == T_C64;
-    for (int64_t row = 0; row < x->shape[0]; row++)
-        for (int64_t col = 0; col < p->n; col++) {
-            const double *xd = tensor_at(x, row * p->k), *wd = tensor_at(&p->w, col * p->k);
-            const float *xc = tensor_at(x, row * p->k), *wc = tensor_at(&p->w, col * p->k);
-            long double re = 0.0L, im = 0.0L;
-            for (int64_t i = 0; i < p->k && !complex; i++) re += (long double)xd[i] * (long double)wd[i];
-            for (int64_t i = 0; i < 2 * p->k && complex; i += 2) {
-                re += (long double)xc[i] * (long double)wc[i] - (long double)xc[i + 1] * (long double)wc[i + 1];
-                im += (long double)xc[i] * (long double)wc[i + 1] + (long double)xc[i + 1] * (long double)wc[i];
-            }
-            *out++ = re;
-            if (complex) *out++ = im;
-        }
 }
 
 /* Products of f64 and complex64 without an epilogue. */
@@ -283,12 +155,7 @@ static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_l
     for (int64_t i = 0; i < ROWS; i++) {
         tensor_row(&x, i, row);
         tensor_row(&out, i, have + i * p.n);
-        if (o->flags & OP_HAS_N)
-            exact_product(&p, row, exact + i * p.n);
-        else if (o->plain == plain_rope)
-            exact_rope(&p, row, exact + i * p.n);
-        else if (!exact_elements(&p, row, exact + i * p.n))
-            exact_row(&p, row, exact + i * p.n);
+        exact_row(&p, row, exact + i * p.n);
     }
     const error e = error_of(exact, have, ROWS * p.n);
     *line = (accuracy_line){
@@ -372,27 +239,14 @@ static void measure_attention(const attention_form *form, ggml_library *ggml, ac
     tensor_free(&out);
 }
 
-static int has_exact(const op *o)
-{
-    static const char *const none[] = {"l2_norm", "group_norm", "add_rms_norm", "max",   "argmax",
-                                       "mean",    "embedding",  "top_k",        "sample"};
-    for (size_t i = 0; i < CLI_COUNT(none); i++)
-        if (!strcmp(o->name, none[i])) return 0;
-    if (dtype_is_wide(o->x) && o->flags & OP_EPILOGUE) return 0;
-    return !(o->flags & OP_YARN);
-}
-
 int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggml_library *ggml, accuracy_line **lines)
 {
     int count = 0;
     *lines = cli_alloc((size_t)(op_count + attention_form_count) * sizeof **lines);
     for (int i = 0; i < op_count; i++) {
-        /* matmul_quantized has the bits of linear_prepared, and so its errors. */
-        /* YaRN's own angles are a definition, not an approximation. */
-        /* The other reductions and norms are made of the same sums. */
-        if (!has_exact(&ops[i]) || (only && strcmp(only, ops[i].name)) ||
-            (!only && !strcmp(ops[i].name, "matmul_quantized")))
-            continue;
+        /* Weights as they lie give the bits of prepared ones. */
+        const int repeats = !strcmp(ops[i].name, "matmul_quantized") || !strcmp(ops[i].name, "matmul_affine");
+        if (!has_exact(&ops[i]) || (only ? strcmp(only, ops[i].name) != 0 : repeats)) continue;
         progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);
         accuracy_line *line = &(*lines)[count++];
         if (dtype_is_wide(ops[i].x))

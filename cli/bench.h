@@ -45,6 +45,12 @@ typedef struct reader reader;
 reader *machine_reader(double bytes, int threads);
 double machine_read(reader *r);
 void machine_reader_free(reader *r);
+/* Copies of `bytes` bytes by threads of its own, a contestant: what an op that writes as much as it reads could take.
+ */
+typedef struct copier copier;
+copier *machine_copier(double bytes, int threads);
+void machine_copy(void *arg);
+void machine_copier_free(copier *c);
 /* GFLOP/s of f32 fma on `threads` threads. */
 double machine_peak(int threads);
 

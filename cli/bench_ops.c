@@ -128,6 +128,9 @@ void bench_quantized(bench *b)
 {
     for (int i = 0; i < op_count; i++)
         if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared")) op_lines(b, &ops[i]);
+    product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_INT8_1);
+    product_lines(b, "matmul_affine", "affine_4:64:bf16+along-n", SAMEBITS_ORDER_PORTABLE_1);
 }
 
 typedef struct attend {
@@ -179,29 +182,44 @@ void bench_attention(bench *b)
     attention_line(b, b->quick ? 64 : 512, 4, 4096);
 }
 
+/* A row op on rows of n numbers, beside a copy of as many bytes where it writes as much as it reads. `columns`: of out,
+ * or 0 for the op's own. */
+static void row_line(bench *b, const char *name, const char *form, int64_t rows, int64_t n, int64_t columns)
+{
+    const op *o = find(name, form, SAMEBITS_ORDER_PORTABLE_1);
+    bench_line *line = bench_add(b, o->name, o->form, o->order, cli_text("%lld x %lld", (long long)rows, (long long)n));
+    rng r = {5};
+    problem p;
+    tensor x, out;
+    problem_make(&p, o, n, n, &r);
+    tensor_make2(&x, o->x, LAYOUT_PLAIN, rows, n);
+    tensor_make2(&out, o->out, LAYOUT_PLAIN, rows, columns ? columns : p.n);
+    tensor_fill(&x, FILL_UNIT, &r);
+    ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
+    bench_join(line, "samebits", run_ours, &mine);
+    line->bytes = (double)(rows * n) * (double)dtype_size(o->flags & OP_TABLE ? o->out : o->x);
+    copier *copies = out.shape[1] == n ? machine_copier(line->bytes, b->threads) : NULL;
+    if (copies) bench_join(line, "copy", machine_copy, copies);
+    bench_time(b, line);
+    if (copies) machine_copier_free(copies);
+    problem_free(&p);
+    tensor_free(&x);
+    tensor_free(&out);
+}
+
+enum { VOCABULARY = 128256, TOP = 40 };
+
 void bench_rows(bench *b)
 {
-    static const char *const names[] = {"softmax",      "log_softmax", "logsumexp", "rms_norm", "layer_norm",
-                                        "add_rms_norm", "sum",         "max",       "argmax",   "silu",
-                                        "gelu",         "swiglu",      "add",       "rope"};
-    for (size_t i = 0; i < CLI_COUNT(names); i++) {
-        const op *o = find(names[i], "f32", SAMEBITS_ORDER_PORTABLE_1);
-        const int64_t rows = b->quick ? 64 : 512, n = 4096;
-        bench_line *line =
-            bench_add(b, o->name, o->form, o->order, cli_text("%lld x %lld", (long long)rows, (long long)n));
-        rng r = {5};
-        problem p;
-        tensor x, out;
-        problem_make(&p, o, n, n, &r);
-        tensor_make2(&x, T_F32, LAYOUT_PLAIN, rows, n);
-        tensor_make2(&out, o->out, LAYOUT_PLAIN, rows, p.n);
-        tensor_fill(&x, FILL_UNIT, &r);
-        ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
-        bench_join(line, "samebits", run_ours, &mine);
-        line->bytes = (double)(rows * n) * sizeof(float);
-        bench_time(b, line);
-        problem_free(&p);
-        tensor_free(&x);
-        tensor_free(&out);
-    }
+    static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm", "add_rms_norm",
+                                        "silu",    "gelu",        "swiglu",   "add",        "rope",
+                                        "sum",     "mean",        "max",      "argmax"};
+    static const char *const tables[] = {"bf16-f32", "q4_0", "q6_k"}, *const logits[] = {"logsumexp", "log_likelihood",
+                                                                                         "cross_entropy", "sample"};
+    const int64_t rows = b->quick ? 64 : 512, tokens = b->quick ? 4 : 32;
+    for (size_t i = 0; i < CLI_COUNT(names); i++) row_line(b, names[i], "f32", rows, 4096, 0);
+    for (size_t i = 0; i < CLI_COUNT(tables); i++) row_line(b, "embedding", tables[i], rows, 4096, 0);
+    for (size_t i = 0; i < CLI_COUNT(logits); i++) row_line(b, logits[i], "f32", tokens, VOCABULARY, 0);
+    row_line(b, "sample", "f32+filters", tokens, VOCABULARY, 0);
+    row_line(b, "top_k", "f32", tokens, VOCABULARY, TOP);
 }

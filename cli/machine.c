@@ -1,6 +1,7 @@
-/* What this machine can do at best: reading memory, and fused multiply-adds. */
+/* What this machine can do at best: reading and copying memory, and fused multiply-adds. */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench.h"
 
@@ -12,6 +13,7 @@ typedef int64_t words __attribute__((vector_size(32)));
 
 typedef struct share {
     const words *data;
+    words *to; /* of a copy */
     size_t count;
     int rounds;
     volatile int64_t sink;
@@ -69,7 +71,8 @@ reader *machine_reader(double bytes, int threads)
     r->data = cli_alloc(all * sizeof *r->data);
     r->shares = cli_alloc((size_t)threads * sizeof *r->shares);
     for (size_t i = 0; i < all; i++) r->data[i] = (words){(int64_t)i, 1, 2, 3};
-    for (int i = 0; i < threads; i++) r->shares[i] = (share){r->data + (size_t)i * count, count, rounds, 0, 0};
+    for (int i = 0; i < threads; i++)
+        r->shares[i] = (share){.data = r->data + (size_t)i * count, .count = count, .rounds = rounds};
     return r;
 }
 
@@ -80,6 +83,47 @@ void machine_reader_free(reader *r)
     free(r->data);
     free(r->shares);
     free(r);
+}
+
+struct copier {
+    words *from, *to;
+    share *shares;
+    int threads;
+};
+
+static void *copy_share(void *arg)
+{
+    const share *s = arg;
+    memcpy(s->to, s->data, s->count * sizeof *s->data);
+    return NULL;
+}
+
+copier *machine_copier(double bytes, int threads)
+{
+    const size_t count = (size_t)bytes / sizeof(words) / (size_t)threads + 1, all = count * (size_t)threads;
+    copier *c = cli_alloc(sizeof *c);
+    *c = (copier){cli_alloc(all * sizeof(words)), cli_alloc(all * sizeof(words)),
+                  cli_alloc((size_t)threads * sizeof(share)), threads};
+    for (size_t i = 0; i < all; i++) c->from[i] = c->to[i] = (words){(int64_t)i, 1, 2, 3};
+    for (int i = 0; i < threads; i++) {
+        const size_t begin = (size_t)i * count;
+        c->shares[i] = (share){.data = c->from + begin, .to = c->to + begin, .count = count};
+    }
+    return c;
+}
+
+void machine_copy(void *arg)
+{
+    const copier *c = arg;
+    run_shares(copy_share, c->shares, c->threads);
+}
+
+void machine_copier_free(copier *c)
+{
+    free(c->from);
+    free(c->to);
+    free(c->shares);
+    free(c);
 }
 
 enum { PEAK_STEPS = 20000000, PEAK_CHAINS = 12 };

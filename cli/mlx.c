@@ -26,10 +26,12 @@ static void fill_floats(problem *p, int64_t groups, rng *r)
 void mlx_make(problem *p, rng *r)
 {
     const mlx_form *f = mlx_form_of(p->op->format);
-    const int64_t words = p->k * f->bits / 32, groups = p->k / f->group;
-    tensor_make2(&p->w, T_U32, LAYOUT_PLAIN, p->n, words);
-    tensor_make2(&p->scales, f->scales, LAYOUT_PLAIN, p->n, groups);
-    for (int64_t i = 0; i < p->n * words; i++) {
+    const int across = (p->op->flags & OP_ACROSS) != 0;
+    const int64_t rows = across ? p->k : p->n, length = across ? p->n : p->k;
+    const int64_t words = length * f->bits / 32, groups = length / f->group;
+    tensor_make2(&p->w, T_U32, LAYOUT_PLAIN, rows, words);
+    tensor_make2(&p->scales, f->scales, LAYOUT_PLAIN, rows, groups);
+    for (int64_t i = 0; i < rows * words; i++) {
         const uint32_t word = (uint32_t)(rng_next(r) >> 32);
         memcpy(tensor_at(&p->w, i), &word, sizeof word);
     }
@@ -37,7 +39,7 @@ void mlx_make(problem *p, rng *r)
         fill_floats(p, groups, r);
         return;
     }
-    tensor_make2(&p->biases, f->scales, LAYOUT_PLAIN, p->n, groups);
+    tensor_make2(&p->biases, f->scales, LAYOUT_PLAIN, rows, groups);
     tensor_fill(&p->scales, FILL_UNIT, r);
     tensor_fill(&p->biases, FILL_UNIT, r);
 }
@@ -100,17 +102,18 @@ void mlx_read(const problem *p, int64_t row, int64_t step, quant_block *block)
     for (int i = 0; i < 32; i++) block->q[i] = integer(words, 32 * step + i, f->bits);
 }
 
+/* Weight `at` of a row of w. */
+static float weight(const problem *p, const mlx_form *f, int64_t row, int64_t at)
+{
+    const int64_t group = row * p->scales.shape[1] + at / f->group;
+    const int q = integer(words_of(p, row), at, f->bits);
+    if (f->scales == T_U8) return (f->bits == 8 ? e4m3(q) : e2m1[q]) * scale_of(p, group);
+    return fmaf(tensor_get(&p->scales, group), (float)q, tensor_get(&p->biases, group));
+}
+
 void mlx_row(const problem *p, int64_t row, float *out)
 {
     const mlx_form *f = mlx_form_of(p->op->format);
-    const uint8_t *words = words_of(p, row);
-    for (int64_t i = 0; i < p->k; i++) {
-        const int64_t group = row * p->scales.shape[1] + i / f->group;
-        const int q = integer(words, i, f->bits);
-        if (f->scales == T_U8) {
-            out[i] = (f->bits == 8 ? e4m3(q) : e2m1[q]) * scale_of(p, group);
-            continue;
-        }
-        out[i] = fmaf(tensor_get(&p->scales, group), (float)q, tensor_get(&p->biases, group));
-    }
+    const int across = (p->op->flags & OP_ACROSS) != 0;
+    for (int64_t i = 0; i < p->k; i++) out[i] = across ? weight(p, f, i, row) : weight(p, f, row, i);
 }

@@ -13,11 +13,11 @@ typedef struct mlx_form {
 
 /* NULL if the format is not one of MLX's. */
 const mlx_form *mlx_form_of(samebits_format format);
-/* Makes w, scales and, if affine, biases of a problem with p->n rows of p->k weights. */
+/* Makes w, scales and, if affine, biases of a problem with p->n rows of p->k weights, or with OP_ACROSS the reverse. */
 void mlx_make(problem *p, rng *r);
 /* Step `step` of row `row`, 32 weights, as the first of a block. */
 void mlx_read(const problem *p, int64_t row, int64_t step, quant_block *block);
-/* A row as f32. */
+/* The p->k weights of an output as f32. */
 void mlx_row(const problem *p, int64_t row, float *out);
 
 #endif

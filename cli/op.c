@@ -46,6 +46,13 @@ static samebits_status run_quantized(const problem *p, samebits_context *context
     return samebits_matmul_quantized(context, x, &p->w.dl, p->op->format, p->op->order, &p->epilogue, out);
 }
 
+static samebits_status run_affine(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    const mlx_form *f = mlx_form_of(p->op->format);
+    return samebits_matmul_affine(context, x, &p->w.dl, &p->scales.dl, &p->biases.dl, f->bits, f->group,
+                                  !(p->op->flags & OP_ACROSS), p->op->order, &p->epilogue, out);
+}
+
 /* Rows dealt to three experts that all have the problem's weights: another grouping must not move a row. */
 static samebits_status run_gather(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
@@ -150,6 +157,11 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         name, form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,                        \
             SAMEBITS_ACTIVATION_NONE, run, plain                                                                       \
     }
+#define AFFINE(form, type, order, flags, plain)                                                                        \
+    {                                                                                                                  \
+        "matmul_affine", form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags),                 \
+            SAMEBITS_ACTIVATION_NONE, run_affine, plain                                                                \
+    }
 #define MLX_PORTABLE(form, type) MLX("linear_prepared", form, type, PORTABLE, run_prepared, plain_product)
 #define MLX_BOTH(form, type)                                                                                           \
     MLX_PORTABLE(form, type), MLX("linear_prepared", form, type, INT8, run_prepared, plain_int8)
@@ -239,6 +251,13 @@ const op ops[] = {
     MLX_BOTH("mlx_mxfp4", MLX_MXFP4),
     MLX_BOTH("mlx_nvfp4", MLX_NVFP4),
     MLX_PORTABLE("mlx_mxfp8", MLX_MXFP8),
+    AFFINE("affine_3:32:bf16", AFFINE_3, PORTABLE, 0, plain_product),
+    AFFINE("affine_4:64:bf16", AFFINE_4, PORTABLE, 0, plain_product),
+    AFFINE("affine_4:64:bf16", AFFINE_4, INT8, 0, plain_int8),
+    AFFINE("affine_8:32:f32", AFFINE_8, INT8, 0, plain_int8),
+    AFFINE("affine_2:64:f16+along-n", AFFINE_2, PORTABLE, OP_ACROSS, plain_product),
+    AFFINE("affine_4:64:bf16+along-n", AFFINE_4, PORTABLE, OP_ACROSS, plain_product),
+    AFFINE("affine_5:128:f16+along-n", AFFINE_5, PORTABLE, OP_ACROSS, plain_product),
     FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
     DEVICE("gather_prepared", "bf16", BF16, run_gather),
@@ -256,6 +275,7 @@ const op ops[] = {
     ROWS_ALL("log_softmax", 0, run_log_softmax, plain_log_softmax),
     ROWS_ALL("logsumexp", OP_ONE, run_logsumexp, plain_logsumexp),
     ROWS_ALL("log_likelihood", OP_ONE, run_log_likelihood, plain_log_likelihood),
+    ROWS_ALL("cross_entropy", OP_ONE, run_cross_entropy, plain_cross_entropy),
     ROWS_ALL("sum", OP_ONE, run_sum, plain_sum),
     ROWS_ALL("mean", OP_ONE, run_mean, plain_mean),
     ROWS_ALL("max", OP_ONE, run_max, plain_max),
@@ -403,7 +423,9 @@ void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r)
     const int64_t block = CLI_MAX(samebits_format_block(o->format), f ? f->group : 1);
     memset(p, 0, sizeof *p);
     p->op = o;
-    p->k = (k + block - 1) / block * block;
+    const int across = (o->flags & OP_ACROSS) != 0;
+    p->k = across ? k : (k + block - 1) / block * block;
+    if (across) n = (n + block - 1) / block * block;
     p->n = o->flags & OP_HAS_N ? n : o->flags & OP_ONE ? 1 : p->k;
     make_epilogue(p, r);
     if (o->flags & OP_COLUMNS) {

@@ -12,7 +12,7 @@ typedef struct problem {
     const op *op;
     int64_t k, n;          /* columns of x and of out */
     tensor w;              /* weights (N, K), blocks (N, bytes), words (N, words), or one number a column (K) */
-    tensor scales, biases; /* (N, K / group), of affine weights */
+    tensor scales, biases; /* (N, K / group), of affine weights; with OP_ACROSS w and these have K rows */
     tensor bias, c;        /* (N), and (1, N) for addmm */
     samebits_epilogue epilogue;
     samebits_weights *prepared;
@@ -20,15 +20,16 @@ typedef struct problem {
 } problem;
 
 typedef enum op_flags {
-    OP_HAS_N = 1,    /* N is free; otherwise out has x's columns */
-    OP_PREPARED = 2, /* weights go through samebits_weights_prepare */
-    OP_EPILOGUE = 4, /* with alpha, beta, c, bias and an activation */
-    OP_COLUMNS = 8,  /* w and bias are f32, one number a column: (K) */
-    OP_PAIRS = 16,   /* rope: interleaved */
-    OP_YARN = 32,    /* rope: YaRN */
-    OP_ONE = 64,     /* out has one column */
-    OP_TABLE = 128,  /* w is a table of TABLE_ROWS rows of K */
-    OP_FILTERS = 256 /* sample: with temperature, top_k, top_p and min_p */
+    OP_HAS_N = 1,     /* N is free; otherwise out has x's columns */
+    OP_PREPARED = 2,  /* weights go through samebits_weights_prepare */
+    OP_EPILOGUE = 4,  /* with alpha, beta, c, bias and an activation */
+    OP_COLUMNS = 8,   /* w and bias are f32, one number a column: (K) */
+    OP_PAIRS = 16,    /* rope: interleaved */
+    OP_YARN = 32,     /* rope: YaRN */
+    OP_ONE = 64,      /* out has one column */
+    OP_TABLE = 128,   /* w is a table of TABLE_ROWS rows of K */
+    OP_FILTERS = 256, /* sample: with temperature, top_k, top_p and min_p */
+    OP_ACROSS = 512   /* matmul_affine: w is packed along N, (K, N words) */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */
@@ -51,7 +52,7 @@ extern const int op_count;
 
 /* Whether this library has the op: one tiny call that does not answer UNSUPPORTED. */
 int op_present(const op *o);
-/* Makes the weights. K is rounded up to the format's block. */
+/* Makes the weights. K is rounded up to the format's block; with OP_ACROSS N. */
 void problem_make(problem *p, const op *o, int64_t k, int64_t n, rng *r);
 void problem_free(problem *p);
 /* Packs the weights as they lie into p->prepared. */

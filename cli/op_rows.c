@@ -78,7 +78,9 @@ samebits_status run_logsumexp(const problem *p, samebits_context *context, const
 }
 
 /* The same token in all rows, which are not to differ in anything but x. */
-samebits_status run_log_likelihood(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+static samebits_status of_token(samebits_status (*run)(samebits_context *, const DLTensor *, const DLTensor *,
+                                                       DLTensor *),
+                                const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     int32_t at = (int32_t)token_of(p);
     int64_t strides[TENSOR_DIMS] = {0};
@@ -88,7 +90,17 @@ samebits_status run_log_likelihood(const problem *p, samebits_context *context, 
                             .dtype = {kDLInt, 32, 1},
                             .shape = x->shape,
                             .strides = strides};
-    return samebits_log_likelihood(context, x, &token, out);
+    return run(context, x, &token, out);
+}
+
+samebits_status run_log_likelihood(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return of_token(samebits_log_likelihood, p, context, x, out);
+}
+
+samebits_status run_cross_entropy(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return of_token(samebits_cross_entropy, p, context, x, out);
 }
 
 int64_t table_row_of(float first)

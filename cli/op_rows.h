@@ -13,6 +13,7 @@ samebits_status run_softmax(const problem *p, samebits_context *context, const D
 samebits_status run_log_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_logsumexp(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_log_likelihood(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
+samebits_status run_cross_entropy(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_mean(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);
 samebits_status run_max(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out);

@@ -53,6 +53,7 @@ void plain_group_norm(const plain_call *call);
 void plain_add_rms_norm(const plain_call *call);
 void plain_logsumexp(const plain_call *call);
 void plain_log_likelihood(const plain_call *call);
+void plain_cross_entropy(const plain_call *call);
 void plain_sum(const plain_call *call);
 void plain_mean(const plain_call *call);
 void plain_max(const plain_call *call);

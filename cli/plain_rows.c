@@ -119,12 +119,21 @@ static void logsumexp_row(const plain_call *call, const float *x, int64_t row)
     tensor_set(call->out, row, max + log);
 }
 
-static void log_likelihood_row(const plain_call *call, const float *x, int64_t row)
+static float log_likelihood(const plain_call *call, const float *x)
 {
     float max, log;
     parts(call, x, &max, &log);
-    const float y = max == -INFINITY ? max : isfinite(max) ? (x[token_of(call->p)] - max) - log : NAN;
-    tensor_set(call->out, row, y);
+    return max == -INFINITY ? max : isfinite(max) ? (x[token_of(call->p)] - max) - log : NAN;
+}
+
+static void log_likelihood_row(const plain_call *call, const float *x, int64_t row)
+{
+    tensor_set(call->out, row, log_likelihood(call, x));
+}
+
+static void cross_entropy_row(const plain_call *call, const float *x, int64_t row)
+{
+    tensor_set(call->out, row, -log_likelihood(call, x));
 }
 
 /* The denominator is a sum of integers. */
@@ -187,6 +196,7 @@ void plain_group_norm(const plain_call *call) { plain_each_row(call, group_norm_
 void plain_add_rms_norm(const plain_call *call) { plain_each_row(call, add_rms_norm_row); }
 void plain_logsumexp(const plain_call *call) { plain_each_row(call, logsumexp_row); }
 void plain_log_likelihood(const plain_call *call) { plain_each_row(call, log_likelihood_row); }
+void plain_cross_entropy(const plain_call *call) { plain_each_row(call, cross_entropy_row); }
 void plain_sum(const plain_call *call) { plain_each_row(call, sum_row); }
 void plain_mean(const plain_call *call) { plain_each_row(call, mean_row); }
 void plain_max(const plain_call *call) { plain_each_row(call, max_row); }

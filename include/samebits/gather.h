@@ -20,7 +20,7 @@ SAMEBITS_API samebits_status samebits_gather_prepared(samebits_context *context,
                                                       const samebits_epilogue *epilogue, DLTensor *out);
 
 /* The same with weights as they are: w (E, N, K) f32, f16 or bf16, or (E, N, bytes of a row) u8 of a quantised format.
- */
+ * Errors: also FORMAT for an affine or MLX format, whose experts are to be prepared one by one. */
 SAMEBITS_API samebits_status samebits_gather_linear(samebits_context *context, const DLTensor *x, const DLTensor *w,
                                                     samebits_format format, const DLTensor *index, samebits_order order,
                                                     const samebits_epilogue *epilogue, DLTensor *out);

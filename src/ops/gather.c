@@ -148,6 +148,11 @@ samebits_status samebits_gather_linear(samebits_context *context, const DLTensor
     sb_product p = {.order = order};
     experts e = {0};
     sb_view all;
+    if (sb_format_is_mlx(format))
+        return sb_fail(SAMEBITS_ERR_FORMAT,
+                       "format %s has scales beside its rows: prepare each expert with samebits_weights_prepare_%s and "
+                       "call samebits_gather_prepared",
+                       samebits_format_name(format), sb_format_is_affine(format) ? "affine" : "scaled");
     samebits_status status = sb_view_of(w, "w", SB_SET_FLOATS | SB_SET_U8, 3, 3, &all);
     if (status) return status;
     if (all.shape[0] < 1 || all.shape[0] > INT32_MAX)

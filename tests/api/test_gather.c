@@ -130,6 +130,20 @@ static void test_parameters(void **state)
     release(&s);
 }
 
+/* Formats with scales beside their rows: the message says what to do instead. */
+static void test_formats(void **state)
+{
+    (void)state;
+    expert_set s;
+    op_case c = gather_case(&s, SAMEBITS_FORMAT_F32, SAMEBITS_ORDER_PORTABLE_1, 0, 0);
+    for (int f = SAMEBITS_FORMAT_AFFINE_2; f <= SAMEBITS_FORMAT_MLX_NVFP4; f++) {
+        s.format = (samebits_format)f;
+        op_expect(&c, SAMEBITS_ERR_FORMAT, "samebits_gather_prepared", "scales beside the rows");
+    }
+    s.format = SAMEBITS_FORMAT_COUNT;
+    op_expect(&c, SAMEBITS_ERR_FORMAT, "samebits_format", "unknown");
+}
+
 /* Each row, alone, through the plain product with its expert. */
 static void expect_plain_rows(const op_case *c, const expert_set *s)
 {
@@ -191,7 +205,7 @@ static void test_broadcast(void **state)
 
 int api_gather_tests(void)
 {
-    static const struct CMUnitTest tests[] = {API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_rows),
-                                              API_TEST(test_broadcast)};
+    static const struct CMUnitTest tests[] = {API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_formats),
+                                              API_TEST(test_rows), API_TEST(test_broadcast)};
     return API_RUN(tests);
 }
