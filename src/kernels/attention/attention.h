@@ -11,7 +11,7 @@
 #ifndef SB_ATTENTION_H
 #define SB_ATTENTION_H
 
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 #include "formats/formats.h"
 #include "order/attention.h"
 
@@ -88,10 +88,7 @@ typedef struct sb_attention_row {
 #include "kernels/attention/attention.inc"
 #undef SB_ATTENTION_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_attention_row *sb_attention_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_attention_row *sb_attention_select(unsigned cpu);
+SB_KERNEL_TABLE(attention);
 /* Bytes of scratch that a part with these widths needs. */
 size_t sb_attention_scratch(int64_t k_width, int64_t v_width);
 

@@ -14,19 +14,7 @@ static const sb_attention_row table[] = {
 #undef SB_ATTENTION_ROW
 };
 
-const sb_attention_row *sb_attention_rows(int *count)
-{
-    *count = (int)(sizeof table / sizeof *table);
-    return table;
-}
-
-const sb_attention_row *sb_attention_select(unsigned cpu)
-{
-    const sb_attention_row *best = table;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if ((table[i].cpu & ~cpu) == 0) best = &table[i];
-    return best;
-}
+SB_KERNEL_SELECT(attention)
 
 size_t sb_attention_scratch(int64_t k_width, int64_t v_width)
 {

@@ -10,7 +10,7 @@
 #include <samebits/activation.h>
 #include <samebits/weights.h>
 
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 
 typedef enum sb_elementwise_op {
     SB_ELEMENTWISE_ACTIVATE, /* activation(x) */
@@ -36,21 +36,12 @@ typedef struct sb_elementwise_args {
 
 typedef void sb_elementwise_fn(const sb_elementwise_args *args);
 
-/* A row of the table elementwise.inc. Rows of one order give the same bits. */
-typedef struct sb_elementwise_row {
-    const char *name;
-    sb_elementwise_fn *fn;
-    samebits_order order;
-    unsigned cpu; /* SB_CPU_* flags it needs */
-} sb_elementwise_row;
+SB_KERNEL_ROW(elementwise);
 
 #define SB_ELEMENTWISE_ROW(symbol, order, cpu) sb_elementwise_fn symbol;
 #include "kernels/elementwise/elementwise.inc"
 #undef SB_ELEMENTWISE_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_elementwise_row *sb_elementwise_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_elementwise_row *sb_elementwise_select(unsigned cpu);
+SB_KERNEL_TABLE(elementwise);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <samebits/matmul.h>
 
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 #include "formats/formats.h"
 
 typedef struct sb_epilogue_args {
@@ -24,21 +24,12 @@ typedef struct sb_epilogue_args {
 
 typedef void sb_epilogue_fn(const sb_epilogue_args *args);
 
-/* A row of the table epilogue.inc. Rows of one order give the same bits. */
-typedef struct sb_epilogue_row {
-    const char *name;
-    sb_epilogue_fn *fn;
-    samebits_order order;
-    unsigned cpu; /* SB_CPU_* flags it needs */
-} sb_epilogue_row;
+SB_KERNEL_ROW(epilogue);
 
 #define SB_EPILOGUE_ROW(symbol, order, cpu) sb_epilogue_fn symbol;
 #include "kernels/epilogue/epilogue.inc"
 #undef SB_EPILOGUE_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_epilogue_row *sb_epilogue_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_epilogue_row *sb_epilogue_select(unsigned cpu);
+SB_KERNEL_TABLE(epilogue);
 
 #endif

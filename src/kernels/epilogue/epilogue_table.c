@@ -6,16 +6,4 @@ static const sb_epilogue_row table[] = {
 #undef SB_EPILOGUE_ROW
 };
 
-const sb_epilogue_row *sb_epilogue_rows(int *count)
-{
-    *count = (int)(sizeof table / sizeof *table);
-    return table;
-}
-
-const sb_epilogue_row *sb_epilogue_select(unsigned cpu)
-{
-    const sb_epilogue_row *best = table;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if ((table[i].cpu & ~cpu) == 0) best = &table[i];
-    return best;
-}
+SB_KERNEL_SELECT(epilogue)

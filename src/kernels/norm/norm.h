@@ -12,7 +12,7 @@
 #include <samebits/weights.h>
 
 #include "base/base.h"
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 
 typedef enum sb_norm_kind {
     SB_NORM_RMS,
@@ -41,21 +41,12 @@ SB_INLINE float sb_norm_scale(const sb_norm_args *a, float squares)
 
 typedef void sb_norm_fn(const sb_norm_args *args);
 
-/* A row of the table norm.inc. Rows of one order give the same bits. */
-typedef struct sb_norm_row {
-    const char *name;
-    sb_norm_fn *fn;
-    samebits_order order;
-    unsigned cpu; /* SB_CPU_* flags it needs */
-} sb_norm_row;
+SB_KERNEL_ROW(norm);
 
 #define SB_NORM_ROW(symbol, order, cpu) sb_norm_fn symbol;
 #include "kernels/norm/norm.inc"
 #undef SB_NORM_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_norm_row *sb_norm_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_norm_row *sb_norm_select(unsigned cpu);
+SB_KERNEL_TABLE(norm);
 
 #endif

@@ -10,7 +10,7 @@
 #include <samebits/weights.h>
 
 #include "base/base.h"
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 
 typedef enum sb_reduce_op {
     SB_REDUCE_SUM,
@@ -39,21 +39,12 @@ SB_INLINE int32_t sb_reduce_key(float x)
 }
 SB_INLINE float sb_reduce_unkey(int32_t key) { return sb_float((uint32_t)(key ^ ((key >> 31) & 0x7FFFFFFF))); }
 
-/* A row of the table reduce.inc. Rows of one order give the same bits. */
-typedef struct sb_reduce_row {
-    const char *name;
-    sb_reduce_fn *fn;
-    samebits_order order;
-    unsigned cpu; /* SB_CPU_* flags it needs */
-} sb_reduce_row;
+SB_KERNEL_ROW(reduce);
 
 #define SB_REDUCE_ROW(symbol, order, cpu) sb_reduce_fn symbol;
 #include "kernels/reduce/reduce.inc"
 #undef SB_REDUCE_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_reduce_row *sb_reduce_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_reduce_row *sb_reduce_select(unsigned cpu);
+SB_KERNEL_TABLE(reduce);
 
 #endif

@@ -10,7 +10,7 @@
 #include <samebits/rope.h>
 #include <samebits/weights.h>
 
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 
 /* The cos and sin of one position. */
 typedef struct sb_rope_angles {
@@ -52,9 +52,6 @@ typedef struct sb_rope_row {
 #include "kernels/rope/rope.inc"
 #undef SB_ROPE_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_rope_row *sb_rope_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_rope_row *sb_rope_select(unsigned cpu);
+SB_KERNEL_TABLE(rope);
 
 #endif

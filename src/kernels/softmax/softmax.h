@@ -12,7 +12,7 @@
 #include <samebits/weights.h>
 
 #include "base/base.h"
-#include "base/cpu.h"
+#include "base/kernel_table.h"
 
 typedef struct sb_softmax_args {
     int64_t n; /* > 0 */
@@ -39,21 +39,12 @@ SB_INLINE void sb_softmax_put_special(const sb_softmax_args *a, float max)
 
 typedef void sb_softmax_fn(const sb_softmax_args *args);
 
-/* A row of the table softmax.inc. Rows of one order give the same bits. */
-typedef struct sb_softmax_row {
-    const char *name;
-    sb_softmax_fn *fn;
-    samebits_order order;
-    unsigned cpu; /* SB_CPU_* flags it needs */
-} sb_softmax_row;
+SB_KERNEL_ROW(softmax);
 
 #define SB_SOFTMAX_ROW(symbol, order, cpu) sb_softmax_fn symbol;
 #include "kernels/softmax/softmax.inc"
 #undef SB_SOFTMAX_ROW
 
-/* All rows, the reference first; *count gets their number. */
-const sb_softmax_row *sb_softmax_rows(int *count);
-/* The best row on a CPU with these flags. */
-const sb_softmax_row *sb_softmax_select(unsigned cpu);
+SB_KERNEL_TABLE(softmax);
 
 #endif
