@@ -8,26 +8,27 @@
 #include "plain.h"
 #include "quant.h"
 
+/* w lies as (N, K); matmul wants (K, N): the same memory seen transposed. */
+static void turn_weights(const problem *p, tensor *b)
+{
+    tensor_slice(b, &p->w, 0, 0, p->n);
+    b->shape[0] = p->k;
+    b->shape[1] = p->n;
+    b->stride[0] = p->w.stride[1];
+    b->stride[1] = p->w.stride[0];
+}
+
 static samebits_status run_matmul(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
-    /* w lies as (N, K); matmul wants (K, N): the same memory seen transposed. */
     tensor b;
-    tensor_slice(&b, &p->w, 0, 0, p->n);
-    b.shape[0] = p->k;
-    b.shape[1] = p->n;
-    b.stride[0] = p->w.stride[1];
-    b.stride[1] = p->w.stride[0];
+    turn_weights(p, &b);
     return samebits_matmul(context, x, &b.dl, &p->epilogue, out);
 }
 
 static samebits_status run_addmm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     tensor b;
-    tensor_slice(&b, &p->w, 0, 0, p->n);
-    b.shape[0] = p->k;
-    b.shape[1] = p->n;
-    b.stride[0] = p->w.stride[1];
-    b.stride[1] = p->w.stride[0];
+    turn_weights(p, &b);
     return samebits_addmm(context, &p->c.dl, x, &b.dl, p->epilogue.alpha, p->epilogue.beta, out);
 }
 
@@ -69,41 +70,20 @@ static samebits_status run_gather(const problem *p, samebits_context *context, c
     return status;
 }
 
-static samebits_status run_activate(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_activate(context, x, p->op->activation, out);
-}
+#define ELEMENT_BY_ELEMENT(name, call)                                                                                 \
+    static samebits_status run_##name(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)   \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        return call;                                                                                                   \
+    }
 
-static samebits_status run_gated(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_gated(context, x, &p->w.dl, p->op->activation, out);
-}
-
-static samebits_status run_add(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_add(context, x, &p->w.dl, out);
-}
-
-static samebits_status run_sub(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_sub(context, x, &p->w.dl, out);
-}
-
-static samebits_status run_mul(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_mul(context, x, &p->w.dl, out);
-}
-
-static samebits_status run_div(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    return samebits_div(context, x, &p->w.dl, out);
-}
-
-static samebits_status run_scale(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_scale(context, x, SCALE_FACTOR, SCALE_BIAS, out);
-}
+ELEMENT_BY_ELEMENT(activate, samebits_activate(context, x, p->op->activation, out))
+ELEMENT_BY_ELEMENT(gated, samebits_gated(context, x, &p->w.dl, p->op->activation, out))
+ELEMENT_BY_ELEMENT(add, samebits_add(context, x, &p->w.dl, out))
+ELEMENT_BY_ELEMENT(sub, samebits_sub(context, x, &p->w.dl, out))
+ELEMENT_BY_ELEMENT(mul, samebits_mul(context, x, &p->w.dl, out))
+ELEMENT_BY_ELEMENT(div, samebits_div(context, x, &p->w.dl, out))
+ELEMENT_BY_ELEMENT(scale, samebits_scale(context, x, SCALE_FACTOR, SCALE_BIAS, out))
 
 static samebits_status run_rope(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {

@@ -6,6 +6,24 @@
 
 #include "plain.h"
 
+/* Ops that want x and out, and no more of a problem than its shape. */
+#define ROWS(name, call)                                                                                               \
+    samebits_status run_##name(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)          \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        return call;                                                                                                   \
+    }
+
+ROWS(softmax, samebits_softmax(context, x, NULL, out))
+ROWS(log_softmax, samebits_log_softmax(context, x, out))
+ROWS(logsumexp, samebits_logsumexp(context, x, out))
+ROWS(l2_norm, samebits_l2_norm(context, x, NORM_EPS, out))
+ROWS(sum, samebits_sum(context, x, out))
+ROWS(mean, samebits_mean(context, x, out))
+ROWS(max, samebits_max(context, x, out))
+ROWS(argmax, samebits_argmax(context, x, out))
+ROWS(top_k, samebits_top_k(context, x, out, NULL)) /* as many as out has columns, sorted */
+
 samebits_status run_rms_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     return samebits_rms_norm(context, x, &p->w.dl, NORM_EPS, out);
@@ -14,12 +32,6 @@ samebits_status run_rms_norm(const problem *p, samebits_context *context, const 
 samebits_status run_layer_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
     return samebits_layer_norm(context, x, &p->w.dl, &p->bias.dl, NORM_EPS, out);
-}
-
-samebits_status run_l2_norm(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_l2_norm(context, x, NORM_EPS, out);
 }
 
 /* Each row a sample of K channels; rows in batches one batch after the other. */
@@ -57,24 +69,6 @@ samebits_status run_add_rms_norm(const problem *p, samebits_context *context, co
     const samebits_status status = samebits_add_rms_norm(context, x, &residual, &p->w.dl, NORM_EPS, &sum, out);
     free(sum.data);
     return status;
-}
-
-samebits_status run_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_softmax(context, x, NULL, out);
-}
-
-samebits_status run_log_softmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_log_softmax(context, x, out);
-}
-
-samebits_status run_logsumexp(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_logsumexp(context, x, out);
 }
 
 /* The same token in all rows, which are not to differ in anything but x. */
@@ -157,35 +151,4 @@ samebits_status run_sample(const problem *p, samebits_context *context, const DL
                             .shape = shape,
                             .strides = strides};
     return samebits_sample(context, x, &params, &noise, out);
-}
-
-/* All of a row, sorted. */
-samebits_status run_top_k(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_top_k(context, x, out, NULL);
-}
-
-samebits_status run_sum(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_sum(context, x, out);
-}
-
-samebits_status run_mean(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_mean(context, x, out);
-}
-
-samebits_status run_max(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_max(context, x, out);
-}
-
-samebits_status run_argmax(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
-{
-    (void)p;
-    return samebits_argmax(context, x, out);
 }

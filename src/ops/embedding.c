@@ -48,9 +48,8 @@ static samebits_status check(embedding *e, const DLTensor *id, const DLTensor *o
     if ((status = sb_view_of(id, "id", SB_SET_I32, 0, SB_MAX_DIMS - 1, &e->id)) ||
         (status = sb_view_of(out, "out", SB_SET_FLOATS, 1, SB_MAX_DIMS, &e->out)))
         return status;
-    int fits = e->out.ndim == e->id.ndim + 1 && e->out.shape[e->id.ndim] == e->k;
-    for (int i = 0; fits && i < e->id.ndim; i++) fits = e->out.shape[i] == e->id.shape[i];
-    if (!fits) {
+    const int dims = e->id.ndim;
+    if (e->out.ndim != dims + 1 || e->out.shape[dims] != e->k || !sb_same_sizes(&e->out, &e->id, dims)) {
         char have[128], want[128];
         return sb_fail(SAMEBITS_ERR_SHAPE, "out is %s, want id's %s and table's %lld columns",
                        sb_shape_text(&e->out, have), sb_shape_text(&e->id, want), (long long)e->k);

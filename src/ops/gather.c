@@ -92,16 +92,11 @@ static samebits_status describe(sb_product *p, experts *e, int64_t n, int64_t k,
     if (p->x.shape[last] != k)
         return sb_fail(SAMEBITS_ERR_SHAPE, "x has %lld columns, want the experts' depth %lld",
                        (long long)p->x.shape[last], (long long)k);
-    int index_fits = e->index.ndim == last, out_fits = p->out.ndim == last + 1 && p->out.shape[last] == n;
-    for (int i = 0; i < last; i++) {
-        index_fits = index_fits && e->index.shape[i] == p->x.shape[i];
-        out_fits = out_fits && p->out.shape[i] == p->x.shape[i];
-    }
     char have[128], want[128];
-    if (!index_fits)
+    if (e->index.ndim != last || !sb_same_sizes(&e->index, &p->x, last))
         return sb_fail(SAMEBITS_ERR_SHAPE, "index is %s, want x's %s without the last", sb_shape_text(&e->index, have),
                        sb_shape_text(&p->x, want));
-    if (!out_fits)
+    if (p->out.ndim != last + 1 || p->out.shape[last] != n || !sb_same_sizes(&p->out, &p->x, last))
         return sb_fail(SAMEBITS_ERR_SHAPE, "out is %s, want x's %s with %lld columns", sb_shape_text(&p->out, have),
                        sb_shape_text(&p->x, want), (long long)n);
     if (p->out.dtype != SB_F32 && p->out.dtype != p->x.dtype)

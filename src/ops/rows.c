@@ -17,9 +17,7 @@ samebits_status sb_check_like(const DLTensor *tensor, const char *name, const sb
 {
     const samebits_status status = sb_view_of(tensor, name, SB_SET_FLOATS, 1, SB_MAX_DIMS, view);
     if (status) return status;
-    int same = x->ndim == view->ndim;
-    for (int i = 0; same && i < x->ndim; i++) same = x->shape[i] == view->shape[i];
-    if (same) return SAMEBITS_OK;
+    if (x->ndim == view->ndim && sb_same_sizes(x, view, x->ndim)) return SAMEBITS_OK;
     char have[128], want[128];
     return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s", name, sb_shape_text(view, have),
                    sb_shape_text(x, want));
@@ -46,9 +44,8 @@ samebits_status sb_check_one_a_row(const DLTensor *tensor, const char *name, uns
     const samebits_status status = sb_view_of(tensor, name, dtypes, 0, SB_MAX_DIMS, view);
     if (status) return status;
     const int last = x->ndim - 1;
-    int fits = view->ndim == last || (view->ndim == x->ndim && view->shape[last] == 1);
-    for (int i = 0; fits && i < last; i++) fits = view->shape[i] == x->shape[i];
-    if (!fits) {
+    const int has_place = view->ndim == last || (view->ndim == x->ndim && view->shape[last] == 1);
+    if (!has_place || !sb_same_sizes(view, x, last)) {
         char have[128], want[128];
         return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s without the last, or with 1 for it", name,
                        sb_shape_text(view, have), sb_shape_text(x, want));

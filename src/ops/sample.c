@@ -158,9 +158,8 @@ static samebits_status check_best(const DLTensor *tensor, const char *name, unsi
     samebits_status status = sb_view_of(tensor, name, dtypes, 1, SB_MAX_DIMS, view);
     if (status) return status;
     const int last = p->x.ndim - 1;
-    int fits = view->ndim == p->x.ndim && view->shape[last] >= 1 && view->shape[last] <= p->n &&
-               (p->k == 0 || p->k == view->shape[last]);
-    for (int i = 0; fits && i < last; i++) fits = view->shape[i] == p->x.shape[i];
+    const int fits = view->ndim == p->x.ndim && view->shape[last] >= 1 && view->shape[last] <= p->n &&
+                     (p->k == 0 || p->k == view->shape[last]) && sb_same_sizes(view, &p->x, last);
     char have[128], want[128];
     if (!fits)
         return sb_fail(SAMEBITS_ERR_SHAPE, "%s is %s, want x's %s with one k from 1 to %lld for the last", name,
@@ -226,8 +225,7 @@ static samebits_status check_noise(const DLTensor *tensor, selection *p)
     const samebits_status status = sb_view_of(tensor, "noise", SB_SET_U32, 1, SB_MAX_DIMS, &p->noise);
     if (status) return status;
     const int last = p->x.ndim - 1;
-    int fits = p->noise.ndim == p->x.ndim && p->noise.shape[last] == 4;
-    for (int i = 0; fits && i < last; i++) fits = p->noise.shape[i] == p->x.shape[i];
+    const int fits = p->noise.ndim == p->x.ndim && p->noise.shape[last] == 4 && sb_same_sizes(&p->noise, &p->x, last);
     char have[128], want[128];
     if (fits) return sb_check_overlap(&p->token, &p->noise, "noise", 0);
     return sb_fail(SAMEBITS_ERR_SHAPE, "noise is %s, want x's %s with 4 for the last", sb_shape_text(&p->noise, have),

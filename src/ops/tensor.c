@@ -219,6 +219,13 @@ samebits_status sb_broadcast(sb_view *view, const char *name, int ndim, const in
     return SAMEBITS_OK;
 }
 
+int sb_same_sizes(const sb_view *a, const sb_view *b, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (a->shape[i] != b->shape[i]) return 0;
+    return 1;
+}
+
 void sb_swap_dims(sb_view *v, int a, int b)
 {
     const int64_t shape = v->shape[a], stride = v->stride[a];
