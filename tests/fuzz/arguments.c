@@ -124,9 +124,12 @@ enum {
 static void right_call(scene *s, hostile t[TENSORS])
 {
     bytes *b = &s->b;
-    static const DLDataType floats[] = {{kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}};
+    static const DLDataType floats[] = {
+        {kDLFloat, 32, 1}, {kDLFloat, 16, 1}, {kDLBfloat, 16, 1}, {kDLFloat, 64, 1}, {kDLComplex, 64, 1}};
     static const DLDataType u8 = {kDLUInt, 8, 1}, i32 = {kDLInt, 32, 1};
-    const DLDataType type = floats[choose(b, 5) % 3], f32 = floats[0];
+    const unsigned kind = choose(b, 5);
+    const int dense = s->which == MATMUL || s->which == LINEAR || s->which == ADDMM;
+    const DLDataType f32 = floats[0], type = floats[dense ? kind : kind % 3], addend = type.bits == 64 ? type : f32;
     const int64_t m = 1 + choose(b, 5), n = 1 + choose(b, 5), h = 1 + choose(b, 3),
                   block = samebits_format_block(s->format);
     const int64_t k = (s->which == PREPARED || s->which == QUANTIZED) && block ? block : 1 + choose(b, 5);
@@ -144,15 +147,15 @@ static void right_call(scene *s, hostile t[TENSORS])
         right(&t[4], b, choose(b, 2) ? f32 : i32, 1, choose(b, 2) ? &h : two);
         right(&t[5], b, i32, 2, list);
     } else {
-        right(&t[0], b, by_rows || type.bits == 32 ? type : f32, by_rows ? 3 : 2, by_rows ? rows : out);
+        right(&t[0], b, by_rows || type.bits > 16 ? type : f32, by_rows ? 3 : 2, by_rows ? rows : out);
         right(&t[1], b, type, by_rows ? 3 : 2, by_rows ? rows : x);
         right(&t[2], b,
               packed                          ? u8
               : s->which == PREPARED && block ? floats[s->format]
                                               : type,
               2, s->which == MATMUL || s->which == ADDMM ? wt : w);
-        right(&t[3], b, f32, by_rows ? 1 : 2, by_rows ? &n : out);
-        right(&t[4], b, f32, 1, s->which == SOFTMAX ? two : &n);
+        right(&t[3], b, addend, by_rows ? 1 : 2, by_rows ? &n : out);
+        right(&t[4], b, addend, 1, s->which == SOFTMAX ? two : &n);
         right(&t[5], b, f32, 1, two);
     }
     for (int i = 0; i < TENSORS; i++) s->t[i] = &t[i].dl;
