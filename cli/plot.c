@@ -7,11 +7,12 @@
 
 enum { LEFT = 430, BAR = 420, ROW = 20, TOP = 60 };
 
+/* 0 where no library was timed: a copy is a bound, not a peer. */
 static double ratio(const bench_line *l)
 {
     double best = 0.0;
     for (int i = 1; i < l->count; i++)
-        if (best == 0.0 || l->all[i].seconds < best) best = l->all[i].seconds;
+        if (l->all[i].run != machine_copy && (best == 0.0 || l->all[i].seconds < best)) best = l->all[i].seconds;
     return best / l->all[0].seconds;
 }
 
@@ -27,7 +28,7 @@ void bench_plot(const bench *b, const char *path)
     double largest = 1.5;
     int rows = 0;
     for (int i = 0; i < b->count; i++) {
-        if (b->lines[i].count < 2) continue;
+        if (ratio(&b->lines[i]) == 0.0) continue;
         largest = CLI_MAX(largest, ratio(&b->lines[i]));
         rows++;
     }
@@ -44,8 +45,8 @@ void bench_plot(const bench *b, const char *path)
     int y = TOP;
     for (int i = 0; i < b->count; i++) {
         const bench_line *l = &b->lines[i];
-        if (l->count < 2) continue;
         const double r = ratio(l);
+        if (r == 0.0) continue;
         const int width = (int)(BAR * r / largest);
         fprintf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">", LEFT - 8, y + 14);
         put_text(out, l->op);
