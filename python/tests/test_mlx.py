@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+import samebits
 from mlx_support import DTYPES, bits, close, moved, mx, nn, random, seed, sm  # noqa: F401
 from samebits import build_mlx
 
@@ -104,6 +105,16 @@ def test_complex():
     a, b = (random(7, 60) + 1j * random(7, 60)), (random(60, 5) + 1j * random(60, 5))
     assert not moved(lambda x: sm.matmul(x, b), a)
     assert bool(mx.all(mx.abs(sm.matmul(a, b) - a @ b) < 1e-4))
+    assert bits(sm.matmul(a, b)) == samebits.matmul(np.array(a), np.array(b)).tobytes()
+
+
+def test_float64():
+    with mx.stream(mx.cpu):
+        a, b, c = (random(*shape).astype(mx.float64) for shape in ((7, 300), (300, 5), (7, 5)))
+        assert not moved(lambda x: sm.matmul(x, b), a)
+        assert bool(mx.all(mx.abs(sm.matmul(a, b) - a @ b) < 1e-12))
+        want = samebits.matmul(np.array(a), np.array(b), c=np.array(c), alpha=0.5, beta=2.0)
+        assert bits(sm.addmm(c, a, b, alpha=0.5, beta=2.0)) == want.tobytes()
 
 
 # --- quantised ---

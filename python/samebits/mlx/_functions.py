@@ -25,7 +25,7 @@ def _settings() -> _extension.Settings:
 
 
 def matmul(a: mx.array, b: mx.array, *, stream: Any = None) -> mx.array:
-    """a @ b, as mx.matmul: float32, float16, bfloat16, complex64; each element one chain over K, rounded once."""
+    """a @ b, as mx.matmul: float32, float16, bfloat16, float64, complex64; a chain over K each, rounded once."""
     return _matmul(_settings(), a, b, stream=stream)  # type: ignore[no-any-return]
 
 

@@ -47,6 +47,7 @@ bool has_order(Kind kind, const mx::array &out)
     const mx::Dtype dtype = out.dtype();
     if (out.primitive().device() != mx::Device::cpu || out.ndim() > MAX_DIMS) return false;
     if (dtype == mx::complex64) return kind == Kind::matmul;
+    if (dtype == mx::float64) return kind == Kind::matmul || kind == Kind::addmm;
     return dtype == mx::float32 || dtype == mx::float16 || dtype == mx::bfloat16;
 }
 

@@ -49,34 +49,9 @@ void mixed_matmul(samebits_context *context, Tensor a, Tensor b, Tensor out)
     round_into(wide, out);
 }
 
-Tensor part(const Tensor &t, int64_t which)
-{
-    std::vector<int64_t> strides(t.strides);
-    for (int64_t &s : strides) s *= 2;
-    Tensor floats = t.view(t.shape, strides, 0, FLOAT32);
-    floats.data += which * 4;
-    return floats;
-}
-
-// re = fma(-1, ai @ bi, ar @ br) and im = fma(1, ai @ br, ar @ bi), each product a chain of its own.
-void complex_matmul(samebits_context *context, const Tensor &a, const Tensor &b, const Tensor &out)
-{
-    for (int64_t which = 0; which < 2; which++) {
-        Tensor first(out.shape, FLOAT32), result = part(out, which);
-        Tensor ar = part(a, 0), ai = part(a, 1), br = part(b, which), bi = part(b, 1 - which);
-        check(samebits_matmul(context, ai.dl(), bi.dl(), nullptr, first.dl()));
-        samebits_epilogue epilogue;
-        samebits_epilogue_default(&epilogue);
-        epilogue.c = first.dl();
-        epilogue.beta = which ? 1.0F : -1.0F;
-        check(samebits_matmul(context, ar.dl(), br.dl(), &epilogue, result.dl()));
-    }
-}
-
 void dense(const Call &call, const std::shared_ptr<Packed> &place, samebits_epilogue epilogue)
 {
     Tensor a(call.in[0]), b(call.in[1]), out(call.out);
-    if (a.dtype.code == kDLComplex) return complex_matmul(call.context, a, b, out);
     std::optional<Tensor> c;
     if (call.in.size() > 2) epilogue.c = c.emplace(call.in[2]).dl();
     if (!place) {
@@ -290,7 +265,8 @@ std::function<void(const Call &)> work_of(Kind kind, const mx::Primitive &stock,
         samebits_epilogue_default(&epilogue);
         if (kind == Kind::addmm)
             std::tie(epilogue.alpha, epilogue.beta) = static_cast<const mx::AddMM &>(stock).state();
-        const auto place = in[0].dtype() == mx::complex64 ? nullptr : packed_dense(in[1]);
+        // float64 and complex64 have no packed form.
+        const auto place = mx::size_of(in[0].dtype()) == 8 ? nullptr : packed_dense(in[1]);
         return [place, epilogue](const Call &call) { dense(call, place, epilogue); };
     }
     }

@@ -51,6 +51,7 @@ DLDataType dl_dtype(mx::Dtype dtype)
     case mx::float32: return FLOAT32;
     case mx::float16: return {kDLFloat, 16, 1};
     case mx::bfloat16: return {kDLBfloat, 16, 1};
+    case mx::float64: return {kDLFloat, 64, 1};
     case mx::complex64: return {kDLComplex, 64, 1};
     case mx::bool_: return {6, 8, 1}; // kDLBool, which headers from before DLPack 0.8 lack
     default: return {kDLUInt, static_cast<uint8_t>(8 * mx::size_of(dtype)), 1};
