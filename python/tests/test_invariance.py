@@ -52,6 +52,16 @@ def test_quantised(rng, format, order):
     assert not moves(lambda rows: samebits.linear(rows, weights, order=order), x)
 
 
+def test_device_order(rng):
+    x, w = rng.standard_normal((2, 37, 515)).astype(ml_dtypes.bfloat16)
+    weights, out = samebits.Weights(w), np.empty((37, 37), np.float32)
+    assert not moves(lambda rows: samebits.linear(rows, weights, order="amx-1"), x)
+    portable = samebits.linear(x, weights, out=out).copy()
+    assert bits(samebits.linear(x, weights, order="amx-1", out=out)) != bits(portable)
+    with pytest.raises(TypeError, match="want bf16"):
+        samebits.linear(x.astype(np.float32), weights, order="amx-1")
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows(rng, dtype):
     x = rng.standard_normal((21, 700)).astype(dtype)
