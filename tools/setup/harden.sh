@@ -1,4 +1,4 @@
-# ./dev harden: what takes longer than `./dev test` may: the fuzz targets for a while, valgrind.
+# ./dev harden: what takes longer than `./dev test` may: the fuzz targets for a while, MSan, valgrind.
 # shellcheck shell=bash
 
 CORPUS=$ROOT/tests/fuzz/corpus
@@ -19,6 +19,13 @@ test_fuzz() {
     done
 }
 
+# Without OpenMP, whose library is not instrumented.
+msan_api() {
+    quietly "configure msan" cmake --preset msan
+    quietly "build msan" cmake --build "$BUILD/msan" -j "$JOBS" --target samebits_api
+    "$BUILD/msan/bin/samebits_api"
+}
+
 valgrind_api() {
     build_release -DBUILD_TESTING=ON
     OMP_NUM_THREADS=2 valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite \
@@ -34,6 +41,7 @@ cmd_harden() {
             step "fuzz: $target, $seconds s" fuzz_target "$target" "$seconds" || true
         done
     fi
+    step "MSan: api" msan_api || true
     if have valgrind; then
         step "valgrind: api" valgrind_api || true
     else
