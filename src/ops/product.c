@@ -23,7 +23,13 @@ typedef struct {
     uint8_t *panels; /* block_panels for each worker, if the weights are not prepared */
 } plan;
 
-enum { MAX_BLOCK_ROWS = 192, MAX_BLOCK_PANELS = 16, MIN_BLOCK_PANELS = 4, PACKED_BYTES = 1 << 18 };
+enum {
+    MAX_BLOCK_ROWS = 192,
+    MAX_BLOCK_PANELS = 16,
+    FEW_ROWS_PANELS = 128,
+    MIN_BLOCK_PANELS = 4,
+    PACKED_BYTES = 1 << 18
+};
 
 static void plan_blocks(plan *p)
 {
@@ -38,7 +44,9 @@ static void plan_blocks(plan *p)
     p->steps = sb_steps(p->format, q->k);
     /* About four tasks a worker, so that a slow worker holds nobody up. */
     const int64_t share = sb_ceil_div(p->col_panels * p->row_blocks * q->batches, 4 * workers);
-    p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), MAX_BLOCK_PANELS);
+    /* Few rows stream their panels: the longer, the better. */
+    const int64_t most = q->weights && q->m <= p->tile ? FEW_ROWS_PANELS : MAX_BLOCK_PANELS;
+    p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), most);
     p->block_panels = SB_MIN(p->block_panels, p->col_panels);
     p->panel_size = sb_panel_size(p->format, q->weights ? q->weights->group : q->rows.group, q->k);
     /* What is packed for few rows is read once: it should still be in cache then. */

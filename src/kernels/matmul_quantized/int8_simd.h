@@ -27,7 +27,7 @@
 #else
 #define SB_CASES(X)      X(1) X(2) X(3) X(4)
 #define FEW_CASES(X)     SB_CASES(X)
-#define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
+#define FEW_PANELS(rows) ((rows) <= 2 ? 2 : 1)
 #define TILE_PANELS      1
 #endif
 
@@ -247,13 +247,13 @@ SB_INLINE vf step_value(samebits_format f, vi isum, const step_scales *scales, i
 }
 
 /* All of k for one tile of rows, straight from the panels, sums in registers. */
-SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul_args *a, int64_t panel)
+SB_INLINE void few_rows(samebits_format f, int rows, int panels, int64_t apart, const sb_matmul_args *a, int64_t panel)
 {
     const int vectors = panels * PANEL_VECTORS;
     source from[MAX_VECTORS];
     SB_UNROLL
     for (int p = 0; p < panels; p++) {
-        const uint8_t *start = a->w + (panel + p) * a->panel_size;
+        const uint8_t *start = a->w + (panel + p * apart) * a->panel_size;
         from[p] = (source){start, sb_quant_scales(f, start, a->k), NULL, a->group};
     }
     vf acc[MAX_ROWS][MAX_VECTORS];
@@ -262,7 +262,7 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     for (int v = 0; v < vectors; v++) acc[r][v] = vf_zero();
     for (int64_t s = 0; s < a->k / SB_STEP; s++) {
         const float *record = a->x + s * SB_X_DWORDS * rows;
-        prefetch_step(f, panels, a, from[0].quants, s);
+        prefetch_step(f, panels, apart * a->panel_size, a, from[0].quants, s);
         step_scales scales[MAX_VECTORS];
         SB_UNROLL
         for (int v = 0; v < vectors; v++)
@@ -275,7 +275,10 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     }
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, acc[r][v]);
+    for (int v = 0; v < vectors; v++) {
+        const int64_t column = (panel + v / PANEL_VECTORS * apart) * SB_PANEL + v % PANEL_VECTORS * SB_VL;
+        vf_store(a->acc + r * a->acc_stride + column, acc[r][v]);
+    }
 }
 
 /* Planes n and n + 1 of a step, decoded, for the columns from c. */

@@ -123,19 +123,21 @@ SB_INLINE step_scales read_scales(samebits_format f, sb_group group, const uint8
     return r;
 }
 
-/* Brings into cache what few_rows reads AHEAD bytes of weights later, in these panels or, at their end, in the next
- * ones: short panels would otherwise begin with misses, and their scales lie apart from the weights. */
-SB_INLINE void prefetch_step(samebits_format f, int panels, const sb_matmul_args *a, const uint8_t *w, int64_t step)
+/* Brings into cache what few_rows reads AHEAD bytes of weights later, in its panels, `apart` bytes from one to the
+ * next, or, at their end, in the panels behind them: short panels would otherwise begin with misses, and their scales
+ * lie apart from the weights. */
+SB_INLINE void prefetch_step(samebits_format f, int panels, int64_t apart, const sb_matmul_args *a, const uint8_t *w,
+                             int64_t step)
 {
     const int bytes = sb_quant_step_bytes(f);
     const int64_t steps = a->k / SB_STEP, scale_bytes = a->panel_size / steps - bytes;
     int64_t ahead = step + (AHEAD + bytes - 1) / bytes;
     if (ahead >= steps) {
         ahead -= steps;
-        w += panels * a->panel_size;
+        w += a->panel_size;
     }
     SB_UNROLL
-    for (int p = 0; p < panels; p++, w += a->panel_size) {
+    for (int p = 0; p < panels; p++, w += apart) {
         SB_UNROLL
         for (int i = 0; i < bytes; i += 64) v_prefetch(w + ahead * bytes + i);
         v_prefetch(w + steps * bytes + ahead * scale_bytes);
@@ -143,17 +145,18 @@ SB_INLINE void prefetch_step(samebits_format f, int panels, const sb_matmul_args
 }
 
 /* Defines few_rows_all, which returns 0 if these are not few rows, from the few_rows, FEW_CASES and FEW_PANELS of a
- * file.
- */
+ * file. few_rows takes `panels` panels from `panel` on, `apart` panels from one to the next: several streams far apart
+ * fill the memory bus, one cannot. */
 #define FEW_CASE(rows)                                                                                                 \
     case rows:                                                                                                         \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows)) few_rows(f, rows, FEW_PANELS(rows), a, p);    \
-        for (; p < a->panels; p++) few_rows(f, rows, 1, a, p);                                                         \
+        apart = a->panels / FEW_PANELS(rows);                                                                          \
+        for (; p < apart; p++) few_rows(f, rows, FEW_PANELS(rows), apart, a, p);                                       \
+        for (p = apart * FEW_PANELS(rows); p < a->panels; p++) few_rows(f, rows, 1, 0, a, p);                          \
         return 1;
 #define DEFINE_FEW_ROWS_ALL                                                                                            \
     SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)                                             \
     {                                                                                                                  \
-        int64_t p = 0;                                                                                                 \
+        int64_t p = 0, apart;                                                                                          \
         switch (a->rows) {                                                                                             \
             FEW_CASES(FEW_CASE)                                                                                        \
         }                                                                                                              \

@@ -122,10 +122,10 @@ SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2]
 }
 
 /* All of k for one tile of rows. */
-SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul_args *a, int64_t panel)
+SB_INLINE void few_rows(samebits_format f, int rows, int panels, int64_t apart, const sb_matmul_args *a, int64_t panel)
 {
     const int vectors = panels * PANEL_VECTORS;
-    const int64_t steps = a->k / SB_STEP;
+    const int64_t steps = a->k / SB_STEP, stride = apart * a->panel_size;
     const uint8_t *w = a->w + panel * a->panel_size, *scales = sb_quant_scales(f, w, a->k);
     const float *x = a->x;
     vf sum[MAX_ROWS][MAX_VECTORS], total[MAX_ROWS][MAX_VECTORS];
@@ -137,21 +137,21 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
         SB_UNROLL
         for (int v = 0; v < vectors; v++) {
             const step_scales read =
-                read_scales(f, a->group, scales + v / PANEL_VECTORS * a->panel_size, s, v % PANEL_VECTORS * SB_VL);
+                read_scales(f, a->group, scales + v / PANEL_VECTORS * stride, s, v % PANEL_VECTORS * SB_VL);
             half_scales(f, &read, d[v], m[v]);
         }
         KEEP_IN_MEMORY(d);
         KEEP_IN_MEMORY(m);
         KEEP_IN_MEMORY(total);
         const uint8_t *step = w + s * sb_quant_step_bytes(f);
-        prefetch_step(f, panels, a, w, s);
+        prefetch_step(f, panels, stride, a, w, s);
         SB_UNROLL
         for (int n = 0; n < 8; n++) SB_UNROLL
         for (int p = 0; p < panels; p++) { /* a panel at a time, which few registers hold */
             vi fields[PANEL_VECTORS];
             SB_UNROLL
             for (int v = 0; v < PANEL_VECTORS; v++)
-                fields[v] = read_fields(f, step + p * a->panel_size + v * 4 * SB_VL, n / 4, n % 4);
+                fields[v] = read_fields(f, step + p * stride + v * 4 * SB_VL, n / 4, n % 4);
             SB_UNROLL
             for (int i = 0; i < 4; i++) SB_UNROLL
             for (int v = 0; v < PANEL_VECTORS; v++) {
@@ -170,7 +170,10 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, const sb_matmul
     }
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
-    for (int v = 0; v < vectors; v++) vf_store(a->acc + r * a->acc_stride + panel * SB_PANEL + v * SB_VL, total[r][v]);
+    for (int v = 0; v < vectors; v++) {
+        const int64_t column = (panel + v / PANEL_VECTORS * apart) * SB_PANEL + v % PANEL_VECTORS * SB_VL;
+        vf_store(a->acc + r * a->acc_stride + column, total[r][v]);
+    }
 }
 
 /* `count` steps of a panel as f32: out[k][stride]. */
