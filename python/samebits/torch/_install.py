@@ -22,6 +22,8 @@ _library: Any = None
 
 #: The library with PyTorch's stable C interface.
 SHIMS = "libtorch_python.so"
+#: The dtypes of the C functions, in their sequence.
+C_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 #: How much is done in C, by what _core.torch_configure returns.
 LEVELS = ("Python", "C, new tensors in Python", "C")
 _level = 0
@@ -47,8 +49,8 @@ def _configure() -> int:
         context=_context,
         entries=entries,
         pack=pack,
-        # A default device, which torch.set_default_device sets, must not be asked.
-        options=tuple({"dtype": dtype, "device": torch.device("cpu")} for dtype in (torch.float32, torch.float16, torch.bfloat16)),
+        # With the device, so that a default one, which torch.set_default_device sets, is not taken.
+        options=tuple({"dtype": dtype, "device": torch.device("cpu")} for dtype in C_DTYPES),
         packed_from=MIN_ELEMENTS,
     )
 

@@ -117,11 +117,12 @@ def _rows(model: Any, dtype: str, threads: list[int], rounds: int) -> None:
 
 def checkpoint(folder: str, dtypes: list[str], threads: list[int], rounds: int) -> None:
     """Prints milliseconds."""
-    from transformers import AutoModelForCausalLM
+    import transformers
 
+    load: Any = transformers.AutoModelForCausalLM.from_pretrained
     print("\n| | threads | stock, ms | mode, ms | times |\n|---|---|---|---|---|")
     for dtype in dtypes:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype)).eval()
+        model = load(folder, dtype=getattr(torch, dtype)).eval()
         with torch.inference_mode():
             _rows(model, dtype, threads, rounds)
         del model
