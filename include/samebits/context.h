@@ -21,7 +21,7 @@ typedef enum samebits_cpu {
     SAMEBITS_CPU_AUTO = 0, /* the best this machine has */
     SAMEBITS_CPU_SCALAR,   /* the reference kernels, plain C */
     SAMEBITS_CPU_AVX2,     /* AVX2, FMA, F16C; AVX-VNNI where present */
-    SAMEBITS_CPU_AVX512,   /* AVX-512 F, BW, DQ, VL; VNNI and BF16 where present */
+    SAMEBITS_CPU_AVX512,   /* AVX-512 F, BW, DQ, VL; VNNI where present, BF16 where it pays */
     SAMEBITS_CPU_AMX,      /* the same, and AMX: products of bytes and of bf16 on tiles */
     SAMEBITS_CPU_NEON,     /* Advanced SIMD of 64-bit Arm; dot and matrix products of bytes where present */
     SAMEBITS_CPU_COUNT     /* number of levels, not a level */

@@ -35,7 +35,9 @@ static unsigned detect(void)
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
         flags |= SB_CPU_AVX512;
         if (__builtin_cpu_supports("avx512vnni")) flags |= SB_CPU_VNNI;
-        if (__builtin_cpu_supports("avx512bf16")) flags |= SB_CPU_BF16;
+        /* Intel's VDPBF16PS multiplies no more a cycle than its fma: on a Xeon, K = N = 4096, a product of 64 rows took
+         * 34 ms with it and 17 without. */
+        if (__builtin_cpu_supports("avx512bf16") && !__builtin_cpu_is("intel")) flags |= SB_CPU_BF16;
     }
 #if defined(SB_EMULATED_LEVEL)
     /* This build makes the AVX-512, AVX-VNNI and AMX rows of AVX2 (option SAMEBITS_EMULATE_AVX512). */
@@ -65,7 +67,7 @@ static unsigned allowed(samebits_cpu level)
 
 unsigned sb_cpu_of_level(samebits_cpu level)
 {
-    const unsigned below = SB_CPU_AVX512 | SB_CPU_VNNI | SB_CPU_BF16;
+    const unsigned below = SB_CPU_AVX512 | SB_CPU_VNNI;
     unsigned flags = detect();
     if ((allowed(level) & SB_CPU_AMX) && (flags & below) == below && sb_amx_works()) flags |= SB_CPU_AMX;
     return flags & allowed(level);

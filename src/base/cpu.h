@@ -10,7 +10,7 @@ enum {
     SB_CPU_AVX2 = 1 << 0,    /* AVX2, FMA, F16C */
     SB_CPU_AVX512 = 1 << 1,  /* F, BW, DQ, VL */
     SB_CPU_VNNI = 1 << 2,    /* AVX-512 VNNI */
-    SB_CPU_BF16 = 1 << 3,    /* AVX-512 BF16 */
+    SB_CPU_BF16 = 1 << 3,    /* AVX-512 BF16, where it is faster than fma */
     SB_CPU_NEON = 1 << 4,    /* Advanced SIMD of 64-bit Arm */
     SB_CPU_DOTPROD = 1 << 5, /* its dot products of bytes */
     SB_CPU_I8MM = 1 << 6,    /* its products of 2 x 8 by 8 x 2 bytes */
