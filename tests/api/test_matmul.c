@@ -305,14 +305,27 @@ static void test_huge_views(void **state)
     const samebits_status wider = samebits_matmul(context, &a, &b, NULL, &wide->dl);
     assert_true(wider == SAMEBITS_ERR_MEMORY || wider == SAMEBITS_ERR_OVERFLOW);
     assert_true(test_unchanged(wide));
-    for (int shift = 46; shift < 63; shift++) { /* below, a system that overcommits may grant the memory */
-        row[1] = column[0] = (int64_t)1 << shift;
-        b.shape = column;
-        const samebits_status s = samebits_matmul(context, &a, &b, NULL, &out->dl);
-        assert_true(s == SAMEBITS_ERR_MEMORY || s == SAMEBITS_ERR_OVERFLOW);
-    }
-    assert_true(test_unchanged(out));
     samebits_destroy(&context);
+}
+
+/* The same of each dtype, K up to the largest; below 2^46 a system that overcommits may grant the memory. */
+static void test_deep_views(void **state)
+{
+    (void)state;
+    static const test_dtype dtypes[] = {TEST_F32, TEST_F64, TEST_C64};
+    for (size_t d = 0; d < 3; d++)
+        for (int shift = 46; shift < 63; shift++) {
+            test_tensor *one = TENSOR(dtypes[d], 1, 1), *out = TENSOR(dtypes[d], 1, 1);
+            int64_t zero[2] = {0, 0}, row[2] = {1, (int64_t)1 << shift}, column[2] = {(int64_t)1 << shift, 1};
+            DLTensor a = one->dl, b = one->dl;
+            a.shape = row;
+            b.shape = column;
+            a.strides = b.strides = zero;
+            test_save(out);
+            const samebits_status s = samebits_matmul(api_context, &a, &b, NULL, &out->dl);
+            assert_true(s == SAMEBITS_ERR_MEMORY || s == SAMEBITS_ERR_OVERFLOW);
+            assert_true(test_unchanged(out));
+        }
 }
 
 /* Slices of one buffer that share no element do not overlap. */
@@ -386,12 +399,12 @@ static void test_vector(void **state)
 int api_matmul_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_matmul_errors),      API_TEST(test_matmul_batch_errors), API_TEST(test_epilogue_errors),
-        API_TEST(test_bad_epilogue),       API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
-        API_TEST(test_addmm_errors),       API_TEST(test_prepared_errors),     API_TEST(test_empty),
-        API_TEST(test_no_depth),           API_TEST(test_special_rows),        API_TEST(test_huge_views),
-        API_TEST(test_interleaved_slices), API_TEST(test_addmm_in_place),      API_TEST(test_vector),
-        API_TEST(test_device_order),
+        API_TEST(test_matmul_errors), API_TEST(test_matmul_batch_errors), API_TEST(test_epilogue_errors),
+        API_TEST(test_bad_epilogue),  API_TEST(test_dtype_mix),           API_TEST(test_linear_errors),
+        API_TEST(test_addmm_errors),  API_TEST(test_prepared_errors),     API_TEST(test_empty),
+        API_TEST(test_no_depth),      API_TEST(test_special_rows),        API_TEST(test_huge_views),
+        API_TEST(test_deep_views),    API_TEST(test_interleaved_slices),  API_TEST(test_addmm_in_place),
+        API_TEST(test_vector),        API_TEST(test_device_order),
     };
     return API_RUN(tests);
 }
