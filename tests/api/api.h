@@ -43,6 +43,12 @@ int api_teardown(void **state);
         assert_int_equal(have_, SAMEBITS_OK);                                                                          \
     } while (0)
 
+/* Calls of op_case, for products of all dtypes: out is pointer[2], user the epilogue or NULL; api_call_epilogue makes
+ * one with c pointer[3] and bias pointer[4]. */
+samebits_status api_call_matmul(op_case *c);
+samebits_status api_call_linear(op_case *c);
+samebits_status api_call_epilogue(op_case *c);
+
 /* Each returns the number of failed tests. */
 int api_context_tests(void);
 int api_matmul_tests(void);

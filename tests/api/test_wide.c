@@ -6,27 +6,6 @@
 
 static const test_dtype dtypes[] = {TEST_F64, TEST_C64};
 
-static samebits_status call_matmul(op_case *c)
-{
-    return samebits_matmul(c->context, c->pointer[0], c->pointer[1], NULL, c->pointer[2]);
-}
-
-static samebits_status call_linear(op_case *c)
-{
-    return samebits_linear(c->context, c->pointer[0], c->pointer[1], NULL, c->pointer[2]);
-}
-
-static samebits_status call_epilogue(op_case *c)
-{
-    samebits_epilogue e;
-    samebits_epilogue_default(&e);
-    e.alpha = 0.5;
-    e.beta = 2.0;
-    e.c = c->pointer[3];
-    e.bias = c->pointer[4];
-    return samebits_matmul(c->context, c->pointer[0], c->pointer[1], &e, c->pointer[2]);
-}
-
 static samebits_status call_addmm(op_case *c)
 {
     return samebits_addmm(c->context, c->pointer[3], c->pointer[0], c->pointer[1], 0.5, 2.0, c->pointer[2]);
@@ -35,7 +14,7 @@ static samebits_status call_addmm(op_case *c)
 static op_case wide_case(test_dtype dtype)
 {
     test_rng rng = {61};
-    op_case c = {.context = api_context, .call = call_matmul};
+    op_case c = {.context = api_context, .call = api_call_matmul};
     op_add(&c, "a", TENSOR(dtype, 5, 37), 2, 8, 0);
     op_add(&c, "b", TENSOR(dtype, 37, 21), 2, 8, 0);
     op_add(&c, "out", TENSOR(dtype, 5, 21), 2, 8, OP_OUT);
@@ -51,7 +30,7 @@ static void add_epilogue(op_case *c, test_dtype dtype)
     op_add(c, "bias", TENSOR(dtype, 21), 1, 1, OP_OPTIONAL);
     test_random(c->argument[3].tensor, &rng);
     test_random(c->argument[4].tensor, &rng);
-    c->call = call_epilogue;
+    c->call = api_call_epilogue;
 }
 
 static void test_errors(void **state)
@@ -66,14 +45,14 @@ static void test_errors(void **state)
         add_epilogue(&c, dtypes[i]);
         op_check_errors(&c);
         op_check_memory(&c, 2);
-        c = (op_case){.context = api_context, .call = call_linear};
+        c = (op_case){.context = api_context, .call = api_call_linear};
         op_add(&c, "x", TENSOR(dtypes[i], 2, 5, 33), 1, 8, 0);
         op_add(&c, "w", TENSOR(dtypes[i], 21, 33), 2, 2, 0);
         op_add(&c, "out", TENSOR(dtypes[i], 2, 5, 21), 1, 8, OP_OUT);
         test_random(c.argument[0].tensor, &rng);
         test_random(c.argument[1].tensor, &rng);
         op_check_errors(&c);
-        c = (op_case){.context = api_context, .call = call_matmul};
+        c = (op_case){.context = api_context, .call = api_call_matmul};
         op_add(&c, "a", TENSOR(dtypes[i], 3, 2, 5, 9), 2, 8, 0);
         op_add(&c, "b", TENSOR(dtypes[i], 3, 2, 9, 4), 2, 8, 0);
         op_add(&c, "out", TENSOR(dtypes[i], 3, 2, 5, 4), 2, 8, OP_OUT);
@@ -110,11 +89,6 @@ static void test_dtypes(void **state)
         }
 }
 
-static samebits_status call_user(op_case *c)
-{
-    return samebits_matmul(c->context, c->pointer[0], c->pointer[1], c->user, c->pointer[2]);
-}
-
 static void test_activations(void **state)
 {
     (void)state;
@@ -124,7 +98,7 @@ static void test_activations(void **state)
             samebits_epilogue_default(&e);
             e.activation = (samebits_activation)a;
             op_case c = wide_case(dtypes[i]);
-            c.call = call_user;
+            c.call = api_call_matmul;
             c.user = &e;
             if (a == SAMEBITS_ACTIVATION_NONE || (!i && a == SAMEBITS_ACTIVATION_RELU))
                 op_expect_ok(&c);

@@ -4,6 +4,7 @@
 
 #include "base/float16.h"
 #include "check/check.h"
+#include "check/product.h"
 #include "kernels/matmul/matmul.h"
 
 /* Biased exponents of x and of w: from `first`, `spread` of them. */
@@ -27,40 +28,6 @@ static uint16_t random_bf16(check_rng *rng, int first, int spread, int mantissas
     return (uint16_t)((r & (mantissas ? 0x807Fu : 0x8000u)) | (unsigned)exponent << 7);
 }
 
-static void run_row(const sb_matmul_row *row, const float *x, int64_t rows, int64_t panels, int64_t k, const uint8_t *w,
-                    float *acc, int64_t stride)
-{
-    const int64_t tile = sb_matmul_tile(row, rows), x_bytes = sb_matmul_x_bytes(row, k);
-    const size_t size = (size_t)(sb_matmul_packed_rows(row, rows) * x_bytes);
-    char *packed = check_alloc(size);
-    memset(packed, 0xA5, size);
-    for (int64_t r = 0; r < rows; r += tile) {
-        const int64_t height = SB_MIN(tile, rows - r);
-        const float *in[SB_MAX_TILE];
-        for (int64_t i = 0; i < height; i++) in[i] = x + (r + i) * k;
-        if (row->pack) {
-            row->pack(in, (int)height, k, packed + r * x_bytes);
-            continue;
-        }
-        for (int64_t i = 0; i < k; i++)
-            for (int64_t j = 0; j < height; j++) ((float *)(packed + r * x_bytes))[i * height + j] = in[j][i];
-    }
-    const sb_matmul_args args = {.rows = rows,
-                                 .k = k,
-                                 .panels = panels,
-                                 .x = (const float *)packed,
-                                 .tile = tile,
-                                 .w = w,
-                                 .panel_size = sb_panel_size(row->format, (sb_group){0}, k),
-                                 .acc = acc,
-                                 .acc_stride = stride};
-    row->fn(&args);
-    check_free(packed);
-    /* Which NaN it is does not count: the epilogue stores one. The padding is NaN of another kind: -1. */
-    for (int64_t i = 0; i < rows * stride; i++)
-        if (sb_bits(acc[i]) != ~0u) acc[i] = sb_canonical(acc[i]);
-}
-
 static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *how, int64_t rows, int64_t k,
                 check_rng *rng)
 {
@@ -72,8 +39,17 @@ static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *
         x[i] = sb_from_bf16(random_bf16(rng, how->x_first, how->x_spread, how->mantissas));
     for (int64_t i = 0; i < panels * SB_PANEL * k; i++)
         w[i] = random_bf16(rng, how->w_first, how->w_spread, how->mantissas);
-    run_row(ref, x, rows, panels, k, (const uint8_t *)w, want, stride);
-    run_row(row, x, rows, panels, k, (const uint8_t *)w, have, stride);
+    sb_matmul_args args = {.rows = rows,
+                           .k = k,
+                           .panels = panels,
+                           .x = x,
+                           .w = (const uint8_t *)w,
+                           .panel_size = sb_panel_size(row->format, (sb_group){0}, k),
+                           .acc = want,
+                           .acc_stride = stride};
+    check_run_product(ref, args);
+    args.acc = have;
+    check_run_product(row, args);
     char what[160];
     snprintf(what, sizeof what, "%s rows %lld panels %lld k %lld, %s", row->name, (long long)rows, (long long)panels,
              (long long)k, how->name);

@@ -41,18 +41,26 @@ SB_INLINE sums sums_of(__m128i pairs)
     return (sums){(int16_t)word, word >> 16};
 }
 
+/* Also the sums of each half of the step. */
+SB_INLINE float quantize_and_sum(const float *in, __m256i *quants, sums half[2])
+{
+    const float scale = quantize(in, quants);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), *quants);
+    half[0] = sums_of(_mm256_castsi256_si128(pairs));
+    half[1] = sums_of(_mm256_extracti128_si256(pairs, 1));
+    return scale;
+}
+
 SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int rows, int64_t k, char *out)
 {
     for (int64_t s = 0; s < k / SB_STEP; s++)
         for (int r = 0; r < rows; r++) {
+            sums half[2];
             __m256i quants;
-            const float scale = quantize(x[r] + s * SB_STEP, &quants);
-            const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
-            const sums first = sums_of(_mm256_castsi256_si128(pairs)),
-                       second = sums_of(_mm256_extracti128_si256(pairs, 1));
+            const float scale = quantize_and_sum(x[r] + s * SB_STEP, &quants, half);
             int32_t words[8];
             _mm256_storeu_si256((__m256i *)words, quants);
-            put_record(f, kind, words, scale, first, second, rows, out + 4 * (s * SB_X_DWORDS * rows + r));
+            put_record(f, kind, words, scale, half[0], half[1], rows, out + 4 * (s * SB_X_DWORDS * rows + r));
         }
 }
 
@@ -63,12 +71,10 @@ void sb_pack_int8_amx(const float *const *x, int rows, int64_t k, void *out)
         char *record = (char *)out + 4 * s * SB_X_DWORDS * SB_MAX_TILE;
         memset(record, 0, 4 * SB_X_DWORDS * SB_MAX_TILE);
         for (int r = 0; r < rows; r++) {
+            sums half[2];
             __m256i quants;
-            const float scale = quantize(x[r] + s * SB_STEP, &quants);
-            const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), quants);
-            const sums first = sums_of(_mm256_castsi256_si128(pairs)),
-                       second = sums_of(_mm256_extracti128_si256(pairs, 1));
-            const float sum = (float)(first.low + first.high + second.low + second.high);
+            const float scale = quantize_and_sum(x[r] + s * SB_STEP, &quants, half);
+            const float sum = (float)(half[0].low + half[0].high + half[1].low + half[1].high);
             _mm256_storeu_si256((__m256i *)(void *)(record + SB_STEP * r), quants);
             memcpy(record + 4 * (SB_X_SCALE * SB_MAX_TILE + r), &scale, 4);
             memcpy(record + 4 * (SB_X_SUM * SB_MAX_TILE + r), &sum, 4);

@@ -5,6 +5,7 @@
 
 #include "base/float16.h"
 #include "check/check.h"
+#include "check/product.h"
 #include "formats/elements.h"
 #include "formats/quant.h"
 
@@ -82,23 +83,6 @@ static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng
     }
 }
 
-static void pack_x(const sb_matmul_row *row, const float *x, int64_t rows, int64_t k, int64_t tile, char *out)
-{
-    memset(out, 0xA5, (size_t)(sb_matmul_packed_rows(row, rows) * sb_matmul_x_bytes(row, k)));
-    for (int64_t r = 0; r < rows; r += tile) {
-        const int64_t height = SB_MIN(tile, rows - r);
-        const float *in[SB_MAX_TILE];
-        for (int64_t i = 0; i < height; i++) in[i] = x + (r + i) * k;
-        char *to = out + r * sb_matmul_x_bytes(row, k);
-        if (row->pack) {
-            row->pack(in, (int)height, k, to);
-            continue;
-        }
-        for (int64_t i = 0; i < k; i++)
-            for (int64_t j = 0; j < height; j++) ((float *)to)[i * height + j] = in[j][i];
-    }
-}
-
 typedef struct {
     const sb_matmul_row *ref;
     int kind;
@@ -109,24 +93,16 @@ typedef struct {
 static void run_row(const sb_matmul_row *row, const test *t, const float *x, const uint8_t *w, float *acc,
                     int64_t stride)
 {
-    const int64_t tile = sb_matmul_tile(row, t->rows);
-    char *packed = check_alloc((size_t)(sb_matmul_packed_rows(row, t->rows) * sb_matmul_x_bytes(row, t->k)));
-    pack_x(row, x, t->rows, t->k, tile, packed);
     const sb_matmul_args args = {.rows = t->rows,
                                  .k = t->k,
                                  .panels = t->panels,
-                                 .x = (const float *)packed,
-                                 .tile = tile,
+                                 .x = x,
                                  .w = w,
                                  .panel_size = sb_panel_size(row->format, t->group, t->k),
                                  .group = t->group,
                                  .acc = acc,
                                  .acc_stride = stride};
-    row->fn(&args);
-    check_free(packed);
-    /* Which NaN it is does not count: the epilogue stores one. The padding is NaN of another kind: -1. */
-    for (int64_t i = 0; i < t->rows * stride; i++)
-        if (sb_bits(acc[i]) != ~0u) acc[i] = sb_canonical(acc[i]);
+    check_run_product(row, args);
 }
 
 /* Every row of the reference's format and order that this machine has. */
