@@ -5,8 +5,9 @@ PLUGIN=$RELEASE/lib/libggml-samebits.so
 
 # Our matmul beside a stock library, before anything long is built.
 first_result() {
+    python_packages openblas &
     build_core
-    python_packages openblas
+    wait $! # fails as the packages did
     say "A first result: our matrix product beside OpenBLAS's. Which rows move, among other rows and with other threads?"
     "$RELEASE/bin/samebits" verify --quick --op matmul --stock "$(openblas_path)" >&2
     say "And how fast are both?"
