@@ -8,6 +8,8 @@
 
 #include "table.h"
 
+int bench_wants(const bench *b, const char *form) { return !b->form || !strcmp(b->form, form); }
+
 bench_line *bench_add(bench *b, const char *op, const char *form, samebits_order order, char *shape)
 {
     if (b->count == b->room) {
@@ -66,10 +68,12 @@ typedef struct options {
     const char *stock, *ggml, *plot;
 } options;
 
-enum { KEY_QUICK = 256, KEY_STOCK, KEY_GGML, KEY_PLOT, KEY_THREADS, KEY_JSON };
+enum { KEY_QUICK = 256, KEY_SWEEP, KEY_FORM, KEY_STOCK, KEY_GGML, KEY_PLOT, KEY_THREADS, KEY_JSON };
 
 static const struct argp_option option_list[] = {
     {"quick", KEY_QUICK, 0, 0, "Smaller shapes, fewer of them", 0},
+    {"sweep", KEY_SWEEP, 0, 0, "Products of 1 to 2048 rows, with prepared weights of eight shapes; takes an hour", 0},
+    {"form", KEY_FORM, "FORM", 0, "Only lines of this form, as the table names it", 0},
     {"threads", KEY_THREADS, "N", 0, "Threads of all contestants (default 1)", 0},
     {"stock", KEY_STOCK, "PATH", 0, "A stock library to time beside ours; several with ':'", 0},
     {"ggml", KEY_GGML, "FOLDER", 0, "Folder with libggml-base.so and libggml-cpu*.so to time beside ours", 0},
@@ -98,6 +102,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     int known = 0;
     switch (key) {
     case KEY_QUICK: o->b.quick = 1; break;
+    case KEY_SWEEP: o->b.sweep = 1; break;
+    case KEY_FORM: o->b.form = arg; break;
     case KEY_STOCK: o->stock = arg; break;
     case KEY_GGML: o->ggml = arg; break;
     case KEY_PLOT: o->plot = arg; break;
@@ -221,6 +227,7 @@ int command_bench(int argc, char **argv)
     o.b.peak = machine_peak(o.b.threads);
     for (size_t i = 0; i < CLI_COUNT(parts); i++)
         if (!o.b.only || !strcmp(o.b.only, parts[i].name)) parts[i].run(&o.b);
+    if (!o.b.count) cli_die("--form %s: no line has this form; see the table without it", o.b.form);
     if (o.b.json)
         print_json(&o.b);
     else

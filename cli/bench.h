@@ -6,7 +6,7 @@
 #include "stock.h"
 #include "tensor.h"
 
-enum { BENCH_PEERS = 8 };
+enum { BENCH_PEERS = 12 };
 
 /* Somebody who does the work of a line. */
 typedef struct contestant {
@@ -28,8 +28,8 @@ typedef struct bench_line {
 } bench_line;
 
 typedef struct bench {
-    int quick, threads, json;
-    const char *only;
+    int quick, sweep, threads, json;
+    const char *only, *form; /* an op's and a form's name, or NULL: all */
     stock *stocks;
     int stock_count;
     ggml_library *ggml; /* or NULL */
@@ -60,6 +60,8 @@ void bench_quantized(bench *b);
 void bench_attention(bench *b);
 void bench_rows(bench *b);
 void bench_modes(bench *b);
+/* Whether lines of this form are wanted. */
+int bench_wants(const bench *b, const char *form);
 /* Adds a line; the caller fills in the rest and calls bench_time. */
 bench_line *bench_add(bench *b, const char *op, const char *form, samebits_order order, char *shape);
 void bench_join(bench_line *line, const char *name, void (*run)(void *), void *arg);

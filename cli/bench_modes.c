@@ -58,6 +58,7 @@ static void line(bench *b, const call *ours, const tensor *x, tensor *out, int64
 void bench_modes(bench *b)
 {
     static const int64_t heights[] = {1, 8, 64, 512};
+    if (!bench_wants(b, "f32, modes")) return;
     const int64_t size = b->quick ? 1024 : 4096, limit = samebits_limit() ? samebits_limit() : 8;
     rng r = {9};
     tensor x, w, out;

@@ -42,8 +42,16 @@ static void run_theirs(void *arg)
     const theirs *t = arg;
     if (dtype_is_wide(t->type))
         t->s->linear_wide(t->s, t->type, t->m, t->n, t->k, t->x, t->w, t->out);
+    else if (t->type == T_BF16)
+        t->s->linear_bf16(t->s, t->m, t->n, t->k, t->x, t->w, t->out);
     else
         t->s->linear(t->s, t->m, t->n, t->k, t->x, t->w, t->out);
+}
+
+static int multiplies(const stock *s, const op *o)
+{
+    if (dtype_is_wide(o->w)) return s->linear_wide != NULL;
+    return o->x == o->w && (o->w == T_F32 || (o->w == T_BF16 && s->linear_bf16));
 }
 
 typedef struct ggml_call {
@@ -53,9 +61,52 @@ typedef struct ggml_call {
 
 static void run_ggml(void *arg) { ggml_compute(((ggml_call *)arg)->op, ((ggml_call *)arg)->threads); }
 
-static const int64_t full_heights[] = {1, 2, 4, 8, 64, 512}, quick_heights[] = {1, 8, 64};
+/* Everybody else who computes a product. */
+typedef struct peers {
+    theirs plain[BENCH_PEERS];
+    onednn_op *packed[BENCH_PEERS];
+    char *packed_names[BENCH_PEERS];
+    int packed_count;
+    ggml_call ggml;
+    tensor out; /* as wide as the widest wants */
+} peers;
 
-/* One product at one height, beside sgemm (f32) and ggml. */
+static void peers_join(peers *all, bench *b, bench_line *line, const problem *p, const tensor *x)
+{
+    const op *o = p->op;
+    const int64_t m = x->shape[0];
+    *all = (peers){.ggml = {NULL, b->threads}};
+    tensor_make2(&all->out, dtype_is_wide(o->w) ? T_C64 : T_F32, LAYOUT_PLAIN, m, p->n);
+    for (int i = 0; i < b->stock_count && line->count < BENCH_PEERS - 2; i++) {
+        const stock *s = &b->stocks[i];
+        if (s->set_threads) s->set_threads(s, b->threads);
+        if (multiplies(s, o)) {
+            all->plain[i] =
+                (theirs){s, o->w, m, p->n, p->k, tensor_at(x, 0), tensor_at(&p->w, 0), tensor_at(&all->out, 0)};
+            bench_join(line, s->name, run_theirs, &all->plain[i]);
+        }
+        onednn_op *packed = s->primitives && o->flags & OP_PREPARED && !op_is_quantised(o)
+                                ? onednn_linear(s->primitives, x, &p->w, &all->out)
+                                : NULL;
+        if (!packed) continue;
+        char *name = all->packed_names[all->packed_count] = cli_text("%s packed", s->name);
+        all->packed[all->packed_count++] = packed;
+        bench_join(line, name, onednn_run, packed);
+    }
+    if (b->ggml && !dtype_is_wide(o->w) && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
+        all->ggml.op = ggml_linear(b->ggml, o->format, &p->w, p->k, x);
+        bench_join(line, ggml_name(b->ggml), run_ggml, &all->ggml);
+    }
+}
+
+static void peers_free(peers *all)
+{
+    for (int i = 0; i < all->packed_count; i++) onednn_free(all->packed[i]);
+    ggml_op_free(all->ggml.op);
+    tensor_free(&all->out);
+}
+
+/* One product at one height, beside who else computes it. */
 static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
 {
     const op *o = p->op;
@@ -68,20 +119,8 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     tensor_fill(&x, FILL_UNIT, &r);
     ours mine = {p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
     bench_join(line, "samebits", run_ours, &mine);
-    void *theirs_out = cli_alloc((size_t)(m * p->n) * 8);
-    theirs peers[BENCH_PEERS];
-    const int wide = dtype_is_wide(o->w);
-    for (int i = 0; i < b->stock_count && i < BENCH_PEERS - 2 && (wide || o->w == T_F32); i++) {
-        if (wide && !b->stocks[i].linear_wide) continue;
-        peers[i] = (theirs){&b->stocks[i], o->w, m, p->n, p->k, tensor_at(&x, 0), tensor_at(&p->w, 0), theirs_out};
-        if (b->stocks[i].set_threads) b->stocks[i].set_threads(&b->stocks[i], b->threads);
-        bench_join(line, b->stocks[i].name, run_theirs, &peers[i]);
-    }
-    ggml_call g = {NULL, b->threads};
-    if (b->ggml && !wide && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
-        g.op = ggml_linear(b->ggml, o->format, &p->w, p->k, &x);
-        bench_join(line, ggml_name(b->ggml), run_ggml, &g);
-    }
+    peers others;
+    peers_join(&others, b, line, p, &x);
     line->flops = (o->w == T_C64 ? 8.0 : 2.0) * (double)(m * p->k * p->n);
     line->bytes = (double)tensor_count(&p->w) * (double)dtype_size(p->w.type);
     if (o->w == T_U32) line->bytes += (double)tensor_count(&p->scales) * (double)dtype_size(p->scales.type);
@@ -89,31 +128,56 @@ static void product_line(bench *b, const problem *p, int64_t m, double *one_row)
     bench_time(b, line);
     if (m == 1) *one_row = line->all[0].seconds;
     line->one_row = *one_row;
-    ggml_op_free(g.op);
-    free(theirs_out);
+    peers_free(&others);
     tensor_free(&x);
     tensor_free(&out);
 }
 
-static void op_lines(bench *b, const op *o)
+/* One op with weights of one shape, at growing heights. */
+static void op_lines(bench *b, const op *o, int64_t k, int64_t n)
 {
-    const int64_t size = b->quick ? 2048 : 4096, *heights = b->quick ? quick_heights : full_heights;
-    const size_t count = b->quick ? CLI_COUNT(quick_heights) : CLI_COUNT(full_heights);
+    static const int64_t usual[] = {1, 2, 4, 8, 64, 512}, quick[] = {1, 8, 64},
+                         sweep[] = {1, 2, 4, 8, 16, 32, 64, 128, 512, 2048};
+    const int64_t *heights = b->sweep ? sweep : b->quick ? quick : usual;
+    const size_t count = b->sweep ? CLI_COUNT(sweep) : b->quick ? CLI_COUNT(quick) : CLI_COUNT(usual);
     rng r = {1};
     problem p;
     double one_row = 0.0;
-    problem_make(&p, o, size, size, &r);
+    if (!bench_wants(b, o->form)) return;
+    problem_make(&p, o, k, n, &r);
     for (size_t i = 0; i < count; i++) product_line(b, &p, heights[i], &one_row);
     problem_free(&p);
 }
 
 static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
 {
-    op_lines(b, find(name, form, order));
+    const int64_t size = b->quick ? 2048 : 4096;
+    op_lines(b, find(name, form, order), size, size);
+}
+
+/* Weights (N, K) of Gemma 3 270M, of 1B to 8B models, and an output head. */
+static void sweep_products(bench *b)
+{
+    static const struct {
+        const char *form;
+        samebits_order order;
+    } forms[] = {{"f32", SAMEBITS_ORDER_PORTABLE_1},
+                 {"bf16", SAMEBITS_ORDER_PORTABLE_1},
+                 {"f16", SAMEBITS_ORDER_PORTABLE_1},
+                 {"bf16", SAMEBITS_ORDER_AMX_1}};
+    static const int64_t shapes[][2] = {{1024, 640},  {2048, 640},   {640, 2048},   {2048, 2048},
+                                        {4096, 4096}, {11008, 4096}, {4096, 11008}, {32000, 2048}};
+    for (size_t f = 0; f < CLI_COUNT(forms); f++)
+        for (size_t s = 0; s < CLI_COUNT(shapes); s++)
+            op_lines(b, find("linear_prepared", forms[f].form, forms[f].order), shapes[s][1], shapes[s][0]);
 }
 
 void bench_products(bench *b)
 {
+    if (b->sweep) {
+        sweep_products(b);
+        return;
+    }
     product_lines(b, "linear_prepared", "f32", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear", "f32", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "linear_prepared", "f32*f16", SAMEBITS_ORDER_PORTABLE_1);
@@ -127,7 +191,8 @@ void bench_products(bench *b)
 void bench_quantized(bench *b)
 {
     for (int i = 0; i < op_count; i++)
-        if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared")) op_lines(b, &ops[i]);
+        if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared"))
+            product_lines(b, ops[i].name, ops[i].form, ops[i].order);
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_INT8_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16+along-n", SAMEBITS_ORDER_PORTABLE_1);
@@ -144,6 +209,7 @@ static void run_attention(void *arg) { attention_run(&((attend *)arg)->call, ((a
 static void attention_line(bench *b, int64_t queries, int64_t group, int64_t keys)
 {
     enum { DEPTH = 128 };
+    if (!bench_wants(b, "f32*f16")) return;
     bench_line *line = bench_add(
         b, "attention", "f32*f16", SAMEBITS_ORDER_PORTABLE_1,
         cli_text("%lld q, %lld heads a KV head, %lld keys", (long long)queries, (long long)group, (long long)keys));
@@ -187,6 +253,7 @@ void bench_attention(bench *b)
 static void row_line(bench *b, const char *name, const char *form, int64_t rows, int64_t n, int64_t columns)
 {
     const op *o = find(name, form, SAMEBITS_ORDER_PORTABLE_1);
+    if (!bench_wants(b, form)) return;
     bench_line *line = bench_add(b, o->name, o->form, o->order, cli_text("%lld x %lld", (long long)rows, (long long)n));
     rng r = {5};
     problem p;

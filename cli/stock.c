@@ -15,6 +15,8 @@ typedef void cblas_dgemm_fn(int order, int trans_a, int trans_b, int m, int n, i
                             int lda, const double *b, int ldb, double beta, double *c, int ldc);
 typedef void cblas_cgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, const void *alpha, const void *a,
                             int lda, const void *b, int ldb, const void *beta, void *c, int ldc);
+typedef void cblas_bgemm_fn(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const uint16_t *a,
+                            int lda, const uint16_t *b, int ldb, float beta, float *c, int ldc);
 typedef int dnnl_sgemm_fn(char trans_a, char trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                           int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
@@ -34,6 +36,13 @@ static void linear_wide_cblas(const stock *s, dtype type, int64_t m, int64_t n, 
     else
         ((cblas_cgemm_fn *)s->cgemm)(CBLAS_ROW_MAJOR, CBLAS_NO_TRANS, CBLAS_TRANS, (int)m, (int)n, (int)k, one, x,
                                      (int)k, w, (int)k, zero, out, (int)n);
+}
+
+static void linear_bf16_cblas(const stock *s, int64_t m, int64_t n, int64_t k, const uint16_t *x, const uint16_t *w,
+                              float *out)
+{
+    ((cblas_bgemm_fn *)s->bgemm)(CBLAS_ROW_MAJOR, CBLAS_NO_TRANS, CBLAS_TRANS, (int)m, (int)n, (int)k, 1.0f, x, (int)k,
+                                 w, (int)k, 0.0f, out, (int)n);
 }
 
 static void linear_dnnl(const stock *s, int64_t m, int64_t n, int64_t k, const float *x, const float *w, float *out)
@@ -98,7 +107,8 @@ static int open_one(const char *path, stock *s)
 {
     static const char *const sgemm[] = {"cblas_sgemm", "scipy_cblas_sgemm", NULL},
                              *const dgemm[] = {"cblas_dgemm", "scipy_cblas_dgemm", NULL},
-                             *const cgemm[] = {"cblas_cgemm", "scipy_cblas_cgemm", NULL};
+                             *const cgemm[] = {"cblas_cgemm", "scipy_cblas_cgemm", NULL},
+                             *const bgemm[] = {"cblas_gemm_bf16bf16f32", "cblas_sbgemm", "scipy_cblas_sbgemm", NULL};
     static const char *const threads[] = {"openblas_set_num_threads", "scipy_openblas_set_num_threads",
                                           "MKL_Set_Num_Threads",      "bli_thread_set_num_threads",
                                           "omp_set_num_threads",      NULL};
@@ -109,6 +119,8 @@ static int open_one(const char *path, stock *s)
     s->sgemm = symbol(library, sgemm);
     s->dgemm = symbol(library, dgemm);
     s->cgemm = symbol(library, cgemm);
+    s->bgemm = symbol(library, bgemm);
+    s->linear_bf16 = s->bgemm ? linear_bf16_cblas : NULL;
     s->linear_wide = s->dgemm && s->cgemm ? linear_wide_cblas : NULL;
     if (s->sgemm) {
         s->name = cblas_name(library, path);
@@ -120,6 +132,7 @@ static int open_one(const char *path, stock *s)
         return 0;
     }
     s->linear = linear_dnnl;
+    s->primitives = onednn_open(library);
     const int *(*version)(void) = (const int *(*)(void))dlsym(library, "dnnl_version");
     s->name = version ? cli_text("oneDNN %d.%d.%d", version()[0], version()[1], version()[2]) : cli_text("oneDNN");
     return 1;

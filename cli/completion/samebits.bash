@@ -10,7 +10,7 @@ _samebits()
             case ${COMP_WORDS[1]} in
                 verify) words='--quick --full --all --fuzz --form --seed --op --cpu --stock --self-test --accuracy --formats --ggml --json --help' ;;
                 fingerprint) words='--cpu --check --json --help' ;;
-                bench) words='matmul quantized attention rows modes --quick --threads --stock --ggml --plot --json --help' ;;
+                bench) words='matmul quantized attention rows modes --quick --sweep --form --threads --stock --ggml --plot --json --help' ;;
                 info) words='--ggml --json --help' ;;
             esac
             ((COMP_CWORD == 1)) && words='verify fingerprint bench info --help --version'

@@ -12,6 +12,8 @@ complete -c samebits -n '__fish_seen_subcommand_from verify fingerprint' -l cpu 
 complete -c samebits -n '__fish_seen_subcommand_from fingerprint' -l check
 complete -c samebits -n '__fish_seen_subcommand_from bench' -f -a 'matmul quantized attention rows modes'
 complete -c samebits -n '__fish_seen_subcommand_from bench' -l quick
+complete -c samebits -n '__fish_seen_subcommand_from bench' -l sweep
+complete -c samebits -n '__fish_seen_subcommand_from bench' -l form -x
 complete -c samebits -n '__fish_seen_subcommand_from bench' -l threads -x
 complete -c samebits -n '__fish_seen_subcommand_from bench' -l plot -r
 complete -c samebits -n '__fish_seen_subcommand_from verify bench' -l stock -r
