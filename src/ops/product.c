@@ -45,7 +45,7 @@ static void plan_blocks(plan *p)
     /* About four tasks a worker, so that a slow worker holds nobody up. */
     const int64_t share = sb_ceil_div(p->col_panels * p->row_blocks * q->batches, 4 * workers);
     /* Few rows stream their panels: the longer, the better. */
-    const int64_t most = q->weights && q->m <= p->tile ? FEW_ROWS_PANELS : MAX_BLOCK_PANELS;
+    const int64_t most = q->weights && q->m <= 2 * p->tile ? FEW_ROWS_PANELS : MAX_BLOCK_PANELS;
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), most);
     p->block_panels = SB_MIN(p->block_panels, p->col_panels);
     p->panel_size = sb_panel_size(p->format, q->weights ? q->weights->group : q->rows.group, q->k);

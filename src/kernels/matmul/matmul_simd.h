@@ -26,6 +26,7 @@ typedef vf vector;
 #define MAX_VECTORS   8 /* vectors of columns a tile */
 #define MAX_ROWS      12
 #define PREFETCH      1024 /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
+#define STREAMS       4    /* panels far apart that are read at a time: one stream does not fill the memory bus */
 #define STREAM_TILES  4    /* up to this many tiles of rows a product is bound by reading w */
 
 #if defined(SB_MATMUL_F64)
@@ -77,18 +78,19 @@ SB_INLINE number *acc_at(const sb_matmul_args *a, int64_t row, int64_t panel)
     return (number *)(a->acc + row * a->acc_stride + panel * SB_PANEL);
 }
 
-/* What a pass over a chunk brings into cache: its own stream PREFETCH bytes ahead, or its share of the next
- * chunk: the line `ahead + (i >> shift)` steps on, for each step i, into L2, since L1 holds the chunk in use. */
+/* What a pass over a chunk brings into cache: its own streams PREFETCH bytes ahead, or its share of the chunks that
+ * come next: every `every` steps a line of each of STREAMS streams, into L2, since L1 holds the chunk in use. */
 typedef struct prefetch {
     enum { PREFETCH_STREAM, PREFETCH_NEXT } kind;
-    int shift;
-    int64_t ahead; /* bytes from this chunk's beginning */
+    int every; /* a power of two */
+    const uint8_t *next;
+    int64_t apart; /* bytes from one stream to the next */
 } prefetch;
 
 /* sum[row][vector] = the fma chain over `length` steps of k. Format, rows, panels and the kind of prefetch are
  * constants. */
 SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, const number *x,
-                     const uint8_t *w, int64_t panel_size, vector sum[MAX_ROWS][MAX_VECTORS])
+                     const uint8_t *w, int64_t apart, vector sum[MAX_ROWS][MAX_VECTORS])
 {
     const int size = element_size(format), vectors = panels * PANEL_VECTORS;
     SB_UNROLL
@@ -97,11 +99,15 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetc
     SB_UNROLL_2 for (int64_t i = 0; i < length; i++)
     {
         vector b[MAX_VECTORS];
+        if (fetch.kind == PREFETCH_NEXT && !(i & (fetch.every - 1))) {
+            SB_UNROLL
+            for (int s = 0; s < STREAMS; s++) v_prefetch_l2(fetch.next + s * fetch.apart);
+            fetch.next += 64;
+        }
         SB_UNROLL
         for (int p = 0; p < panels; p++) {
-            const uint8_t *panel = w + p * panel_size, *columns = panel + i * COLUMNS * size;
+            const uint8_t *panel = w + p * apart, *columns = panel + i * COLUMNS * size;
             if (fetch.kind == PREFETCH_STREAM) v_prefetch(columns + PREFETCH);
-            if (fetch.kind == PREFETCH_NEXT) v_prefetch_l2(panel + fetch.ahead + (i >> fetch.shift) * COLUMNS * size);
             load_columns(format, columns, b + p * PANEL_VECTORS);
         }
         SB_UNROLL
@@ -113,8 +119,9 @@ SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetc
     }
 }
 
-/* All of k for one tile of rows. */
-SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_matmul_args *a, int64_t panel)
+/* All of k for one tile of rows, of `panels` panels from `panel` on, `apart` panels from one to the next. */
+SB_INLINE void few_rows(samebits_format format, int rows, int panels, int64_t apart, const sb_matmul_args *a,
+                        int64_t panel)
 {
     const int vectors = panels * PANEL_VECTORS;
     const uint8_t *w = a->w + panel * a->panel_size;
@@ -124,7 +131,8 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
     for (int v = 0; v < vectors; v++) total[r][v] = V(zero)();
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
         chain(format, rows, panels, (prefetch){.kind = PREFETCH_STREAM}, SB_MIN(SB_CHUNK, a->k - begin),
-              (const number *)a->x + begin * rows, w + begin * COLUMNS * element_size(format), a->panel_size, sum);
+              (const number *)a->x + begin * rows, w + begin * COLUMNS * element_size(format), apart * a->panel_size,
+              sum);
         SB_UNROLL
         for (int r = 0; r < rows; r++) SB_UNROLL
         for (int v = 0; v < vectors; v++) total[r][v] = begin ? V(add)(total[r][v], sum[r][v]) : sum[r][v];
@@ -133,99 +141,117 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, const sb_m
     for (int r = 0; r < rows; r++) {
         join_columns(format, panels, total[r]);
         SB_UNROLL
-        for (int v = 0; v < vectors; v++) V(store)(acc_at(a, r, panel) + v * LANES, total[r][v]);
+        for (int v = 0; v < vectors; v++)
+            V(store)(acc_at(a, r, panel + v / PANEL_VECTORS * apart) + v % PANEL_VECTORS * LANES, total[r][v]);
     }
 }
 
-/* One chunk of k for one tile of rows: acc (+)= chain. */
-SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, int first,
-                          const number *x, const uint8_t *w, int64_t panel_size, number *acc, int64_t acc_stride)
+/* One chunk of k from `begin` on for one tile of rows: acc (+)= chain. */
+SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t apart, prefetch fetch,
+                          const sb_matmul_args *a, int64_t row, int64_t panel, int64_t begin)
 {
+    const uint8_t *w = a->w + panel * a->panel_size + begin * COLUMNS * element_size(format);
+    const number *x = (const number *)a->x + row * a->k + begin * rows;
     vector sum[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
-    for (int r = 0; r < rows; r++) v_prefetch(acc + r * acc_stride);
-    chain(format, rows, panels, fetch, length, x, w, panel_size, sum);
+    for (int r = 0; r < rows; r++) v_prefetch(acc_at(a, row + r, panel));
+    chain(format, rows, panels, fetch, SB_MIN(SB_CHUNK, a->k - begin), x, w, apart * a->panel_size, sum);
     SB_UNROLL
     for (int r = 0; r < rows; r++) {
         join_columns(format, panels, sum[r]);
         SB_UNROLL
         for (int v = 0; v < panels * PANEL_VECTORS; v++) {
-            number *out = acc + r * acc_stride + v * LANES;
-            V(store)(out, first ? sum[r][v] : V(add)(V(load)(out), sum[r][v]));
+            number *out = acc_at(a, row + r, panel + v / PANEL_VECTORS * apart) + v % PANEL_VECTORS * LANES;
+            V(store)(out, begin ? V(add)(V(load)(out), sum[r][v]) : sum[r][v]);
         }
     }
 }
 
 #define SB_CASES_6(X) X(1) X(2) X(3) X(4) X(5) X(6)
 #if SB_VL == 16
-#define SB_CASES(X) SB_CASES_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
+#define SB_CASES(X)  SB_CASES_6(X) X(7) X(8) X(9) X(10) X(11) X(12)
+#define FEW_CASES(X) SB_CASES(X)
 /* Panels at once, so that sums and weights fit the 32 (here) or 16 registers. */
 #define FEW_PANELS(rows) ((rows) <= 6 ? 4 : (rows) <= 8 ? 3 : 2)
 #define TILE_PANELS      2
 #else
 #define SB_CASES(X)      SB_CASES_6(X)
-#define FEW_PANELS(rows) ((rows) <= 1 ? 4 : (rows) <= 2 ? 2 : 1)
+#define FEW_CASES(X)     X(1) X(2)
+#define FEW_PANELS(rows) ((rows) <= 1 ? 4 : 2)
 #define TILE_PANELS      1
 #endif
 
-SB_INLINE void few_rows_all(samebits_format format, const sb_matmul_args *a)
+/* Returns 0 if these are not few rows. */
+SB_INLINE int few_rows_all(samebits_format format, const sb_matmul_args *a)
 {
-    int64_t p = 0;
+    int64_t p = 0, apart;
     switch (a->rows) {
 #define CASE(rows)                                                                                                     \
     case rows:                                                                                                         \
-        for (; p + FEW_PANELS(rows) <= a->panels; p += FEW_PANELS(rows))                                               \
-            few_rows(format, rows, FEW_PANELS(rows), a, p);                                                            \
-        for (; p < a->panels; p++) few_rows(format, rows, 1, a, p);                                                    \
-        break;
-        SB_CASES(CASE)
+        apart = a->panels / FEW_PANELS(rows);                                                                          \
+        for (; p < apart; p++) few_rows(format, rows, FEW_PANELS(rows), apart, a, p);                                  \
+        for (p = apart * FEW_PANELS(rows); p < a->panels; p++) few_rows(format, rows, 1, 0, a, p);                     \
+        return 1;
+        FEW_CASES(CASE)
 #undef CASE
     }
+    return 0;
 }
 
-/* One chunk of k for all rows. `next` is where the next chunk begins, in bytes from this one; the tiles share
- * its prefetch. */
-SB_INLINE void tile_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin,
-                         int64_t next)
+/* One chunk of k of `panels` panels, `apart` panels from one to the next, for all rows. The tiles share the prefetch.
+ */
+SB_INLINE void tile_rows(samebits_format format, int panels, int64_t apart, prefetch fetch, const sb_matmul_args *a,
+                         int64_t panel, int64_t begin)
 {
-    const int size = COLUMNS * element_size(format);
-    const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
-    const uint8_t *w = a->w + p * a->panel_size + begin * size;
-    const int64_t acc_stride = a->acc_stride * (int64_t)sizeof *a->acc / (int64_t)sizeof(number);
-    int shift = 0;
-    while (a->tile << shift < a->rows) shift++;
     for (int64_t r = 0; r < a->rows; r += a->tile) {
-        const int64_t height = SB_MIN(a->tile, a->rows - r);
-        const prefetch fetch = {PREFETCH_NEXT, shift, next + (r / a->tile * length >> shift) * size};
-        const number *x = (const number *)a->x + r * a->k + begin * height;
-        number *acc = acc_at(a, r, p);
-        switch (height) {
+        switch (SB_MIN(a->tile, a->rows - r)) {
 #define CASE(rows)                                                                                                     \
-    case rows: tile_chunk(format, rows, panels, fetch, length, begin == 0, x, w, a->panel_size, acc, acc_stride); break;
+    case rows: tile_chunk(format, rows, panels, apart, fetch, a, r, panel, begin); break;
             SB_CASES(CASE)
 #undef CASE
         }
+        fetch.next += SB_MIN(SB_CHUNK, a->k - begin) / fetch.every * 64;
     }
 }
 
+/* How many steps a pass over a chunk takes for a line of each stream, if `passes` passes bring in STREAMS chunks. */
+SB_INLINE int steps_a_line(samebits_format format, int64_t passes)
+{
+    int every = 1;
+    while (2 * every * COLUMNS * element_size(format) <= passes * 64) every *= 2;
+    return every;
+}
+
+/* A chunk of k of adjacent panels; the next ones' is prefetched, in quarters. */
 SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
 {
-    /* Some tiles: the panel's next chunk; many: the next panels' chunk. */
-    const int64_t next =
-        a->rows <= STREAM_TILES * a->tile ? SB_CHUNK * COLUMNS * element_size(format) : panels * a->panel_size;
+    const int size = COLUMNS * element_size(format);
+    const prefetch fetch = {PREFETCH_NEXT, steps_a_line(format, sb_ceil_div(a->rows, a->tile) * STREAMS / panels),
+                            a->w + (p + panels) * a->panel_size + begin * size, SB_CHUNK / STREAMS * panels * size};
     if (panels == 1)
-        tile_rows(format, 1, a, p, begin, next);
+        tile_rows(format, 1, 1, fetch, a, p, begin);
     else
-        tile_rows(format, TILE_PANELS, a, p, begin, next);
+        tile_rows(format, TILE_PANELS, 1, fetch, a, p, begin);
 }
 
-/* Some tiles of rows: panel after panel, so that w is one stream. */
+/* Some tiles of rows: a chunk of STREAMS panels that lie far apart, then their next chunk. */
 SB_INLINE void some_rows(samebits_format format, const sb_matmul_args *a)
 {
-    for (int64_t p = 0, panels; p < a->panels; p += panels) {
-        panels = p + TILE_PANELS <= a->panels ? TILE_PANELS : 1;
-        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) panel_rows(format, (int)panels, a, p, begin);
-    }
+    const int size = COLUMNS * element_size(format);
+    const int64_t apart = a->panels / STREAMS, tiles = sb_ceil_div(a->rows, a->tile);
+    const int every = steps_a_line(format, tiles * STREAMS / TILE_PANELS);
+    for (int64_t p = 0; p < apart; p++)
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+            const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
+            prefetch fetch = {PREFETCH_NEXT, every, a->w + p * a->panel_size + (begin + length) * size,
+                              apart * a->panel_size};
+            for (int s = 0; s < STREAMS; s += TILE_PANELS) {
+                tile_rows(format, TILE_PANELS, apart, fetch, a, p + s * apart, begin);
+                fetch.next += tiles * (length / every) * 64;
+            }
+        }
+    for (int64_t p = apart * STREAMS; p < a->panels; p++)
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) panel_rows(format, 1, a, p, begin);
 }
 
 /* Many rows: chunk after chunk, so that a chunk of x is used by all panels. */
@@ -240,10 +266,7 @@ SB_INLINE void many_rows(samebits_format format, const sb_matmul_args *a)
 
 SB_INLINE void matmul(samebits_format format, const sb_matmul_args *a)
 {
-    if (a->rows <= a->tile) {
-        few_rows_all(format, a);
-        return;
-    }
+    if (a->rows <= a->tile && few_rows_all(format, a)) return;
     if (!a->k)
         for (int64_t r = 0; r < a->rows; r++)
             memset(a->acc + r * a->acc_stride, 0, (size_t)a->panels * SB_PANEL * sizeof *a->acc);
