@@ -12,6 +12,7 @@ and read anything with ``__dlpack__`` or the buffer protocol, without copies; th
 
 from __future__ import annotations
 
+from . import _load as _load
 from ._core import version as __version__
 from ._functions import (
     Weights,

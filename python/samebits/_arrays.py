@@ -28,14 +28,41 @@ def _refuse(array: Any) -> TypeError:
     )
 
 
+def _check_torch(tensor: Any) -> None:
+    """Raises for tensors whose memory is not what they stand for, or that a gradient would be expected of."""
+    torch = sys.modules["torch"]
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+        raise TypeError(f"a tensor of layout {kind} is not taken; want a dense one: to_dense(), unbind()")
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    if tensor.device.type != "cpu" or (fake is not None and isinstance(tensor, fake.FakeTensor)):
+        kind = "without memory" if tensor.device.type == "cpu" else f"on {tensor.device}"
+        raise BufferError(f"a tensor {kind} is not taken; want CPU memory")
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError(
+            "a tensor that requires grad is not taken, since no gradient flows through the functions of samebits: pass "
+            "tensor.detach(), call under torch.no_grad(), or use PyTorch's own in samebits.torch.mode()"
+        )
+
+
 def as_array(array: Any) -> Any:
-    """The array itself, or a NumPy view of an object that has only the buffer protocol. Raises TypeError."""
+    """The array itself, or a NumPy view of an object that has only the buffer protocol.
+
+    Raises TypeError; of PyTorch's tensors also BufferError and RuntimeError."""
+    if library(array) == "torch":
+        _check_torch(array)
+        return array
     if hasattr(array, "dtype") and hasattr(array, "shape"):
         return array
     try:
         return np.asarray(memoryview(array))
     except TypeError:
         raise _refuse(array) from None
+
+
+def constant(array: Any) -> Any:
+    """The array without a claim to gradients."""
+    return array.detach() if library(array) == "torch" and hasattr(array, "detach") else array
 
 
 @functools.cache
@@ -53,7 +80,9 @@ def borrow(array: Any) -> Any:
     if array is None:
         return None
     if library(array) == "torch":
-        return sys.modules["torch"]._C._to_dlpack(array.detach())
+        _check_torch(array)
+        # A tensor may be marked as the conjugate or the negative of its memory.
+        return sys.modules["torch"]._C._to_dlpack(array.detach().resolve_conj().resolve_neg())
     if isinstance(array, np.ndarray) and dtype_name(array) == "bfloat16":
         return array.view(np.uint16), "bfloat16"  # NumPy's DLPack has no bf16
     return array

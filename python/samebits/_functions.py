@@ -52,13 +52,13 @@ class Weights:
     """Weights packed once for many products. Packing never changes a bit.
 
     w: (N, K) for a float format; for a GGUF format uint8 (N, bytes of a row). ``format`` defaults to w's own dtype.
-    w is not needed afterwards. Raises ValueError, TypeError, BufferError."""
+    w is not needed afterwards, and no gradient flows to it. Raises ValueError, TypeError, BufferError."""
 
     __slots__ = ("_core",)
 
     def __init__(self, w: Any, format: str | None = None) -> None:
         names = {"float32": "f32", "float16": "f16", "bfloat16": "bf16"}
-        w = _arrays.as_array(w)
+        w = _arrays.as_array(_arrays.constant(w))
         if format is None:
             dtype = _arrays.dtype_name(w)
             if dtype in _WIDE:

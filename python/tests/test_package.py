@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import numpy as np
+import pytest
 import samebits
 from conftest import bits
 
@@ -52,3 +55,26 @@ def test_command():
     assert samebits.__version__ in subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
     assert subprocess.run([*command, "fingerprint", "--check"], capture_output=True).returncode == 0
     assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "command", "text"),
+    [
+        ("_core*.so", "import samebits", "the extension module"),
+        ("lib/libsamebits.so*", "import samebits", "the C library"),
+        ("bin/samebits", "import runpy; runpy.run_module('samebits', run_name='__main__')", "bin/samebits is missing"),
+    ],
+)
+def test_a_broken_install_names_the_missing_file(place, command, text, tmp_path):
+    package, whole = tmp_path / "samebits", pathlib.Path(samebits.__file__).parent
+    shutil.copytree(whole, package)
+    if (bundled := whole.parent / "samebits.libs").exists():
+        shutil.copytree(bundled, tmp_path / bundled.name)
+    (missing,) = package.glob(place)
+    missing.unlink()
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", command], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert result.returncode and text in result.stderr and str(missing.parent) in result.stderr
+    assert "install it again" in result.stderr or "install the package again" in result.stderr
