@@ -71,6 +71,7 @@ def log_softmax(context: Context, x: Any, out: Any, /) -> None: ...
 def mean(context: Context, x: Any, out: Any, /) -> None: ...
 def rms_norm(context: Context, x: Any, weight: Any, eps: float, out: Any, /) -> None: ...
 def layer_norm(context: Context, x: Any, weight: Any, bias: Any, eps: float, out: Any, /) -> None: ...
+def activate(context: Context, x: Any, out: Any, activation: str, /) -> None: ...
 def formats() -> dict[str, tuple[int, int]]: ...
 
 class TorchKernel:
@@ -82,11 +83,13 @@ def torch_configure(
     shims: str,
     *,
     tensor: type,
+    parameter: type,
     empty_strided: Any,
     as_strided: Any,
     get_num_threads: Any,
     is_grad_enabled: Any,
     is_inference: Any,
+    is_conj: Any,
     contexts: dict[int, Context],
     context: Any,
     entries: Any,

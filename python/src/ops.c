@@ -218,6 +218,20 @@ static PyObject *layer_norm(PyObject *self, PyObject *args)
     RUN(samebits_layer_norm(CONTEXT(context), xt, wt, bt, eps, ot));
 }
 
+static PyObject *activate(PyObject *self, PyObject *args)
+{
+    (void)self;
+    PyObject *context, *x, *out;
+    const char *name;
+    if (!PyArg_ParseTuple(args, "O!OOs:activate", sbp_context_type, &context, &x, &out, &name)) return NULL;
+    const int activation = sbp_activation(name);
+    call c = {.count = 0};
+    DLTensor *xt, *ot;
+    if (activation < 0 || !take(&c, x, "x", SBP_INPUT, &xt) || !take(&c, out, "out", SBP_OUTPUT, &ot))
+        return leave(&c, NULL);
+    RUN(samebits_activate(CONTEXT(context), xt, (samebits_activation)activation, ot));
+}
+
 static PyObject *formats(PyObject *self, PyObject *unused)
 {
     (void)self;
@@ -251,6 +265,7 @@ PyMethodDef sbp_methods[] = {
     {"mean", mean, METH_VARARGS, NULL},
     {"rms_norm", rms_norm, METH_VARARGS, NULL},
     {"layer_norm", layer_norm, METH_VARARGS, NULL},
+    {"activate", activate, METH_VARARGS, NULL},
     {"formats", formats, METH_NOARGS, NULL},
     {"torch_configure", (PyCFunction)(void (*)(void))sbp_torch_configure, METH_VARARGS | METH_KEYWORDS, NULL},
     {"torch_enter", sbp_torch_enter, METH_O, NULL},

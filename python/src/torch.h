@@ -7,23 +7,27 @@
 #include "binding.h"
 
 enum { SBP_TORCH_DIMS = 8 };
+/* The dtypes of the C functions: float32, float16 and bfloat16; for products also float64 and complex64. */
+enum { SBP_TORCH_FLOATS = 3, SBP_TORCH_DTYPES = 5 };
 
 /* --- torch_tensor.c --- */
 
 /* What the kernels call in Python, given once by torch_configure. */
 typedef struct sbp_torch_calls {
-    PyObject *tensor;          /* the type torch.Tensor */
-    PyObject *empty_strided;   /* torch.empty_strided */
-    PyObject *as_strided;      /* torch.as_strided */
-    PyObject *get_num_threads; /* torch.get_num_threads */
-    PyObject *is_grad_enabled; /* torch.is_grad_enabled */
-    PyObject *is_inference;    /* torch.is_inference_mode_enabled */
-    PyObject *contexts;        /* threads: Context */
-    PyObject *context;         /* makes one */
-    PyObject *entries;         /* the packed weights that there are */
-    PyObject *pack;            /* makes one, or returns None */
-    PyObject *options[3];      /* keywords of empty_strided for float32, float16 and bfloat16 */
-    Py_ssize_t packed_from;    /* smaller weights are packed within the call */
+    PyObject *tensor;                    /* the type torch.Tensor */
+    PyObject *parameter;                 /* the type torch.nn.Parameter */
+    PyObject *empty_strided;             /* torch.empty_strided */
+    PyObject *as_strided;                /* torch.as_strided */
+    PyObject *get_num_threads;           /* torch.get_num_threads */
+    PyObject *is_grad_enabled;           /* torch.is_grad_enabled */
+    PyObject *is_inference;              /* torch.is_inference_mode_enabled */
+    PyObject *contexts;                  /* threads: Context */
+    PyObject *context;                   /* makes one */
+    PyObject *entries;                   /* the packed weights that there are */
+    PyObject *pack;                      /* makes one, or returns None */
+    PyObject *is_conj;                   /* torch.is_conj */
+    PyObject *options[SBP_TORCH_DTYPES]; /* keywords of empty_strided for each dtype */
+    Py_ssize_t packed_from;              /* smaller weights are packed within the call */
 } sbp_torch_calls;
 extern sbp_torch_calls sbp_torch;
 
@@ -37,7 +41,9 @@ int sbp_torch_is_configured(void);
 /* A tensor's memory, shape and strides, borrowed from the tensor. 0, without an exception, for what no kernel takes:
  * other objects, dtypes than float32, float16 and bfloat16, layouts than strided, devices than the CPU. */
 int sbp_torch_view(PyObject *object, DLTensor *view);
-/* The same of any dtype. */
+/* The same with float64 and complex64, but for tensors that stand for their conjugates. */
+int sbp_torch_view_wide(PyObject *object, DLTensor *view);
+/* The same of any dtype; a complex one may stand for its conjugate. */
 int sbp_torch_view_any(PyObject *object, DLTensor *view);
 /* The same of an argument that may be None or missing, for which *view is NULL. */
 int sbp_torch_view_optional(PyObject *object, DLTensor *storage, DLTensor **view);
@@ -81,9 +87,10 @@ PyObject *sbp_torch_arg(const sbp_torch_call *call, Py_ssize_t n);
 
 /* The operator's result, NULL with an exception set, or Py_NotImplemented for what is left to Python. */
 typedef PyObject *sbp_torch_fn(const sbp_torch_call *call);
-sbp_torch_fn sbp_torch_mm, sbp_torch_addmm, sbp_torch_addmv, sbp_torch_dot, sbp_torch_attention, sbp_torch_sum,
-    sbp_torch_mean, sbp_torch_softmax, sbp_torch_log_softmax, sbp_torch_layer_norm, sbp_torch_elementwise,
-    sbp_torch_pow, sbp_torch_rsqrt;
+sbp_torch_fn sbp_torch_mm, sbp_torch_bmm, sbp_torch_addmm, sbp_torch_baddbmm, sbp_torch_addmv, sbp_torch_dot,
+    sbp_torch_vdot, sbp_torch_attention, sbp_torch_sum, sbp_torch_mean, sbp_torch_softmax, sbp_torch_log_softmax,
+    sbp_torch_layer_norm, sbp_torch_elementwise, sbp_torch_gelu, sbp_torch_silu, sbp_torch_sigmoid, sbp_torch_pow,
+    sbp_torch_rsqrt;
 
 /* torch_whole_length(numel, threads): the least length from numel up of which every thread's share is whole vectors. */
 PyObject *sbp_torch_whole_length(PyObject *self, PyObject *args);

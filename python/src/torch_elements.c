@@ -1,6 +1,6 @@
-/* Element by element: PyTorch's own kernels, on whole vectors. Their vector bodies and scalar tails differ in the last
- * bit, so where a row falls decides; on a contiguous tensor whose length is a multiple of a vector in every thread's
- * share only the bodies run. */
+/* Element by element: samebits' activations, and PyTorch's own kernels on whole vectors. Their vector bodies and scalar
+ * tails differ in the last bit, so where a row falls decides; on a contiguous tensor whose length is a multiple of a
+ * vector in every thread's share only the bodies run. */
 #include <string.h>
 
 #include "torch.h"
@@ -125,3 +125,56 @@ PyObject *sbp_torch_rsqrt(const sbp_torch_call *call)
         return PyObject_Call(call->stock, call->args, call->kwargs);
     return sbp_torch_elementwise(call);
 }
+
+/* Dense strides in x's order, as PyTorch lays out its results. */
+static void dense_strides(const DLTensor *x, int64_t *strides)
+{
+    int order[SBP_TORCH_DIMS]; /* the outermost first */
+    for (int i = 0; i < x->ndim; i++) {
+        int j = i;
+        for (; j > 0 && x->strides[order[j - 1]] < x->strides[i]; j--) order[j] = order[j - 1];
+        order[j] = i;
+    }
+    int64_t stride = 1;
+    for (int i = x->ndim - 1; i >= 0; i--) {
+        strides[order[i]] = stride;
+        stride *= x->shape[order[i]] > 0 ? x->shape[order[i]] : 1;
+    }
+}
+
+static PyObject *activation(const sbp_torch_call *call, samebits_activation kind)
+{
+    DLTensor x, out;
+    int64_t strides[SBP_TORCH_DIMS], elements;
+    if (sbp_torch_count(call) != 1 || !sbp_torch_view(sbp_torch_arg(call, 0), &x)) return sbp_torch_left();
+    const int contiguous = sbp_torch_is_contiguous(&x);
+    if (!contiguous) dense_strides(&x, strides);
+    samebits_context *context = sbp_torch_context();
+    PyObject *result = !context     ? NULL
+                       : contiguous ? sbp_torch_empty(&x, x.ndim, x.shape, &out)
+                                    : sbp_torch_empty_strided(&x, x.ndim, x.shape, strides, &out);
+    if (!result) return NULL;
+    if (contiguous) {
+        elements = sbp_torch_elements(&x);
+        x.ndim = out.ndim = 1;
+        x.shape = out.shape = &elements;
+        x.strides = out.strides = NULL;
+    }
+    SBP_TORCH_RUN(result, samebits_activate(context, &x, kind, &out));
+    return result;
+}
+
+PyObject *sbp_torch_gelu(const sbp_torch_call *call)
+{
+    PyObject *approximate = call->kwargs ? PyDict_GetItemString(call->kwargs, "approximate") : NULL;
+    if (!approximate) return activation(call, SAMEBITS_ACTIVATION_GELU);
+    if (!PyUnicode_Check(approximate)) return sbp_torch_left();
+    if (PyUnicode_CompareWithASCIIString(approximate, "tanh") == 0)
+        return activation(call, SAMEBITS_ACTIVATION_GELU_TANH);
+    if (PyUnicode_CompareWithASCIIString(approximate, "none") == 0) return activation(call, SAMEBITS_ACTIVATION_GELU);
+    return sbp_torch_left();
+}
+
+PyObject *sbp_torch_silu(const sbp_torch_call *call) { return activation(call, SAMEBITS_ACTIVATION_SILU); }
+
+PyObject *sbp_torch_sigmoid(const sbp_torch_call *call) { return activation(call, SAMEBITS_ACTIVATION_SIGMOID); }

@@ -52,18 +52,21 @@ static sbp_torch_fn *find(const char *name)
         const char *name;
         sbp_torch_fn *fn;
     } fns[] = {{"mm", sbp_torch_mm},
-               {"bmm", sbp_torch_mm},
+               {"bmm", sbp_torch_bmm},
                {"addmm", sbp_torch_addmm},
-               {"baddbmm", sbp_torch_addmm},
+               {"baddbmm", sbp_torch_baddbmm},
                {"addmv", sbp_torch_addmv},
                {"dot", sbp_torch_dot},
-               {"vdot", sbp_torch_dot},
+               {"vdot", sbp_torch_vdot},
                {"_scaled_dot_product_flash_attention_for_cpu", sbp_torch_attention},
                {"sum.dim_IntList", sbp_torch_sum},
                {"mean.dim", sbp_torch_mean},
                {"_softmax", sbp_torch_softmax},
                {"_log_softmax", sbp_torch_log_softmax},
                {"native_layer_norm", sbp_torch_layer_norm},
+               {"gelu", sbp_torch_gelu},
+               {"silu", sbp_torch_silu},
+               {"sigmoid", sbp_torch_sigmoid},
                {"pow.Tensor_Scalar", sbp_torch_pow},
                {"rsqrt", sbp_torch_rsqrt}};
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++)
@@ -114,8 +117,7 @@ static PyObject *kernel_call(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     kernel *self = (kernel *)object;
     PyObject *mode = current();
-    if (!mode) return PyObject_Call(self->stock, args, kwargs);
-    if (!self->fn) return PyObject_Call(self->otherwise, args, kwargs);
+    if (!mode || !self->fn) return PyObject_Call(self->otherwise, args, kwargs);
     Py_INCREF(mode);
     const sbp_torch_call call = {mode, args, kwargs && PyDict_Size(kwargs) ? kwargs : NULL, self->stock};
     PyObject *result = self->fn(&call);
@@ -139,8 +141,8 @@ static void kernel_dealloc(PyObject *object)
 
 static PyType_Slot kernel_slots[] = {
     {Py_tp_doc,
-     "TorchKernel(name, stock, otherwise, elementwise)\n--\n\nAn operator: `stock` outside of a mode; in one "
-     "its C function, and `otherwise` for what that does not take."},
+     "TorchKernel(name, stock, otherwise, elementwise)\n--\n\nAn operator: in a mode its C function; `otherwise` "
+     "outside of one and for what that does not take. `stock` is PyTorch's kernel, for functions element by element."},
     {Py_tp_new, kernel_new},
     {Py_tp_call, kernel_call},
     {Py_tp_dealloc, kernel_dealloc},

@@ -1,11 +1,22 @@
-/* mm, bmm, addmm, baddbmm; sum and mean, which are products with ones. */
+/* mm, bmm, addmm, baddbmm, addmv, dot; sum and mean, which are products with ones. */
 #include "torch.h"
 
-/* Whether two operands go together, in the shapes that these operators have. */
-static int fit(const DLTensor *a, const DLTensor *b)
+/* Whether two operands of so many dimensions go together. */
+static int fit(const DLTensor *a, const DLTensor *b, int ndim)
 {
-    if (!sbp_torch_same_dtype(a, b) || a->ndim != b->ndim || a->ndim < 2 || a->ndim > 3) return 0;
-    return a->shape[a->ndim - 1] == b->shape[a->ndim - 2] && (a->ndim == 2 || a->shape[0] == b->shape[0]);
+    if (!sbp_torch_same_dtype(a, b) || a->ndim != ndim || b->ndim != ndim) return 0;
+    return a->shape[ndim - 1] == b->shape[ndim - 2] && (ndim == 2 || a->shape[0] == b->shape[0]);
+}
+
+/* Whether c broadcasts to a @ b. */
+static int broadcasts(const DLTensor *c, const DLTensor *a, const DLTensor *b)
+{
+    if (!sbp_torch_same_dtype(a, c) || c->ndim > a->ndim) return 0;
+    for (int i = 1; i <= c->ndim; i++) {
+        const int64_t size = i == 1 ? b->shape[b->ndim - 1] : a->shape[a->ndim - i];
+        if (c->shape[c->ndim - i] != 1 && c->shape[c->ndim - i] != size) return 0;
+    }
+    return 1;
 }
 
 /* Whether the mode's limit leaves a product of so many rows to stock; -1 with an exception set. */
@@ -44,7 +55,7 @@ static PyObject *key_of(PyObject *object, const DLTensor *b)
 static PyObject *packed(PyObject *object, const DLTensor *b)
 {
     PyObject *weights = Py_None;
-    if (b->ndim != 2 || b->strides[0] != 1 || sbp_torch_elements(b) < sbp_torch.packed_from) {
+    if (b->ndim != 2 || b->strides[0] != 1 || !sbp_torch_is_float(b) || sbp_torch_elements(b) < sbp_torch.packed_from) {
         Py_INCREF(weights);
         return weights;
     }
@@ -82,9 +93,40 @@ PyObject *sbp_torch_packed(PyObject *self, PyObject *args)
     return weights;
 }
 
-/* The product, with the result's dimensions; `object` is b's, or NULL if that is not to be packed. */
-static PyObject *product(const DLTensor *a, PyObject *object, const DLTensor *b, const samebits_epilogue *epilogue,
-                         int ndim, const int64_t *shape)
+/* Whether C takes a product of a with b, and in which order: 0 for what is left, -1 with an exception set. */
+static int taken(const sbp_torch_call *call, const DLTensor *a, int64_t rows, samebits_order *order)
+{
+    *order = SAMEBITS_ORDER_PORTABLE_1;
+    const int above = above_limit(call, rows);
+    if (above) return above < 0 ? -1 : 0;
+    if (a->dtype.code != kDLBfloat) return 1; /* which alone has another order */
+    PyObject *flag = PyObject_GetAttrString(call->mode, "amx");
+    const int amx = flag ? PyObject_IsTrue(flag) : -1;
+    Py_XDECREF(flag);
+    if (amx > 0) *order = SAMEBITS_ORDER_AMX_1;
+    return amx < 0 ? -1 : !amx || a->ndim == 2;
+}
+
+/* a @ b, by b's packed weights if they are not None. Orders but portable-1 are of packed weights. */
+static samebits_status run(samebits_context *context, samebits_order order, const DLTensor *a, PyObject *weights,
+                           const DLTensor *b, const samebits_epilogue *epilogue, DLTensor *out)
+{
+    if (weights != Py_None)
+        return samebits_linear_prepared(context, a, ((sbp_weights *)weights)->weights, order, epilogue, out);
+    if (order == SAMEBITS_ORDER_PORTABLE_1 || !sbp_torch_elements(b))
+        return samebits_matmul(context, a, b, epilogue, out);
+    samebits_weights *packed_now = NULL;
+    sbp_torch_matrix w;
+    sbp_torch_as_matrix(b, b->shape[1], b->shape[0], b->strides[1], b->strides[0], &w);
+    samebits_status status = samebits_weights_prepare(context, &w.tensor, SAMEBITS_FORMAT_BF16, NULL, &packed_now);
+    if (!status) status = samebits_linear_prepared(context, a, packed_now, order, epilogue, out);
+    samebits_weights_destroy(&packed_now);
+    return status;
+}
+
+/* The product, with the result's dimensions; `object` is b's, or NULL if that is not to be packed for later calls. */
+static PyObject *product(samebits_order order, const DLTensor *a, PyObject *object, const DLTensor *b,
+                         const samebits_epilogue *epilogue, int ndim, const int64_t *shape)
 {
     int64_t columns[SBP_TORCH_DIMS];
     samebits_context *context = sbp_torch_context();
@@ -99,38 +141,40 @@ static PyObject *product(const DLTensor *a, PyObject *object, const DLTensor *b,
         out.ndim = a->ndim;
         out.shape = columns;
         out.strides = NULL;
-        SBP_TORCH_RUN(result, weights != Py_None
-                                  ? samebits_linear_prepared(context, a, ((sbp_weights *)weights)->weights,
-                                                             SAMEBITS_ORDER_PORTABLE_1, epilogue, &out)
-                                  : samebits_matmul(context, a, b, epilogue, &out));
+        SBP_TORCH_RUN(result, run(context, order, a, weights, b, epilogue, &out));
     }
     Py_DECREF(weights);
     return result;
 }
 
 /* a @ b, whose dimensions are a's but for the last. */
-static PyObject *matrix_product(const DLTensor *a, PyObject *object, const DLTensor *b,
+static PyObject *matrix_product(samebits_order order, const DLTensor *a, PyObject *object, const DLTensor *b,
                                 const samebits_epilogue *epilogue)
 {
     int64_t shape[SBP_TORCH_DIMS];
     for (int i = 0; i < a->ndim - 1; i++) shape[i] = a->shape[i];
     shape[a->ndim - 1] = b->shape[b->ndim - 1];
-    return product(a, object, b, epilogue, a->ndim, shape);
+    return product(order, a, object, b, epilogue, a->ndim, shape);
 }
 
-PyObject *sbp_torch_mm(const sbp_torch_call *call)
+static PyObject *mm(const sbp_torch_call *call, int ndim)
 {
     DLTensor a, b;
+    samebits_order order;
     PyObject *object = sbp_torch_arg(call, 1);
-    if (sbp_torch_count(call) != 2 || call->kwargs || !sbp_torch_view(sbp_torch_arg(call, 0), &a) ||
-        !sbp_torch_view(object, &b) || !fit(&a, &b))
+    if (sbp_torch_count(call) != 2 || call->kwargs || !sbp_torch_view_wide(sbp_torch_arg(call, 0), &a) ||
+        !sbp_torch_view_wide(object, &b) || !fit(&a, &b, ndim))
         return sbp_torch_left();
-    const int above = above_limit(call, a.shape[a.ndim - 2]);
-    if (above) return above < 0 ? NULL : sbp_torch_left();
+    const int takes = taken(call, &a, a.shape[a.ndim - 2], &order);
+    if (takes <= 0) return takes < 0 ? NULL : sbp_torch_left();
     samebits_epilogue epilogue;
     samebits_epilogue_default(&epilogue);
-    return matrix_product(&a, object, &b, &epilogue);
+    return matrix_product(order, &a, object, &b, &epilogue);
 }
+
+PyObject *sbp_torch_mm(const sbp_torch_call *call) { return mm(call, 2); }
+
+PyObject *sbp_torch_bmm(const sbp_torch_call *call) { return mm(call, 3); }
 
 /* A factor given by keyword; 0 for what is no real number. */
 static int factor(const sbp_torch_call *call, const char *name, double *value)
@@ -142,59 +186,77 @@ static int factor(const sbp_torch_call *call, const char *name, double *value)
     return 0;
 }
 
-PyObject *sbp_torch_addmm(const sbp_torch_call *call)
+/* alpha and beta, and c unless beta is 0; 0 for what is no real number. */
+static int scaled(const sbp_torch_call *call, const DLTensor *c, samebits_epilogue *epilogue)
+{
+    samebits_epilogue_default(epilogue);
+    if (!factor(call, "alpha", &epilogue->alpha) || !factor(call, "beta", &epilogue->beta)) return 0;
+    epilogue->c = epilogue->beta != 0 ? c : NULL;
+    return 1;
+}
+
+static PyObject *addmm(const sbp_torch_call *call, int ndim)
 {
     DLTensor a, b, c;
-    double alpha, beta;
-    PyObject *object = sbp_torch_arg(call, 2);
-    if (sbp_torch_count(call) != 3 || !sbp_torch_view(sbp_torch_arg(call, 0), &c) ||
-        !sbp_torch_view(sbp_torch_arg(call, 1), &a) || !sbp_torch_view(object, &b) || !fit(&a, &b) ||
-        !sbp_torch_same_dtype(&a, &c) || !factor(call, "alpha", &alpha) || !factor(call, "beta", &beta))
-        return sbp_torch_left();
-    const int above = above_limit(call, a.shape[a.ndim - 2]);
-    if (above) return above < 0 ? NULL : sbp_torch_left();
     samebits_epilogue epilogue;
-    samebits_epilogue_default(&epilogue);
-    epilogue.c = beta != 0 ? &c : NULL;
-    epilogue.alpha = alpha;
-    epilogue.beta = beta;
-    return matrix_product(&a, object, &b, &epilogue);
+    samebits_order order;
+    PyObject *object = sbp_torch_arg(call, 2);
+    if (sbp_torch_count(call) != 3 || !sbp_torch_view_wide(sbp_torch_arg(call, 0), &c) ||
+        !sbp_torch_view_wide(sbp_torch_arg(call, 1), &a) || !sbp_torch_view_wide(object, &b) || !fit(&a, &b, ndim) ||
+        !broadcasts(&c, &a, &b) || !scaled(call, &c, &epilogue))
+        return sbp_torch_left();
+    const int takes = taken(call, &a, a.shape[a.ndim - 2], &order);
+    if (takes <= 0) return takes < 0 ? NULL : sbp_torch_left();
+    return matrix_product(order, &a, object, &b, &epilogue);
 }
+
+PyObject *sbp_torch_addmm(const sbp_torch_call *call) { return addmm(call, 2); }
+
+PyObject *sbp_torch_baddbmm(const sbp_torch_call *call) { return addmm(call, 3); }
 
 PyObject *sbp_torch_addmv(const sbp_torch_call *call)
 {
     DLTensor c, a, x;
-    double alpha, beta;
+    samebits_epilogue epilogue;
+    samebits_order order;
     sbp_torch_matrix b, addend;
-    if (sbp_torch_count(call) != 3 || !sbp_torch_view(sbp_torch_arg(call, 0), &c) ||
-        !sbp_torch_view(sbp_torch_arg(call, 1), &a) || !sbp_torch_view(sbp_torch_arg(call, 2), &x) || a.ndim != 2 ||
-        x.ndim != 1 || c.ndim != 1 || a.shape[1] != x.shape[0] || a.shape[0] != c.shape[0] ||
-        !sbp_torch_same_dtype(&a, &x) || !sbp_torch_same_dtype(&a, &c) || !factor(call, "alpha", &alpha) ||
-        !factor(call, "beta", &beta))
+    if (sbp_torch_count(call) != 3 || !sbp_torch_view_wide(sbp_torch_arg(call, 0), &c) ||
+        !sbp_torch_view_wide(sbp_torch_arg(call, 1), &a) || !sbp_torch_view_wide(sbp_torch_arg(call, 2), &x) ||
+        a.ndim != 2 || x.ndim != 1 || c.ndim != 1 || a.shape[1] != x.shape[0] || a.shape[0] != c.shape[0] ||
+        !sbp_torch_same_dtype(&a, &x) || !sbp_torch_same_dtype(&a, &c) || !scaled(call, &addend.tensor, &epilogue))
         return sbp_torch_left();
+    /* One product, whose rows are not those of a batch: no limit. */
+    const int takes = taken(call, &a, 0, &order);
+    if (takes <= 0) return takes < 0 ? NULL : sbp_torch_left();
     sbp_torch_as_matrix(&x, x.shape[0], 1, x.strides[0], 0, &b);
     sbp_torch_as_matrix(&c, c.shape[0], 1, c.strides[0], 0, &addend);
-    samebits_epilogue epilogue;
-    samebits_epilogue_default(&epilogue);
-    epilogue.c = beta != 0 ? &addend.tensor : NULL;
-    epilogue.alpha = alpha;
-    epilogue.beta = beta;
-    return product(&a, NULL, &b.tensor, &epilogue, 1, a.shape);
+    return product(order, &a, NULL, &b.tensor, &epilogue, 1, a.shape);
 }
 
 PyObject *sbp_torch_dot(const sbp_torch_call *call)
 {
     DLTensor a, b;
+    samebits_order order;
     sbp_torch_matrix row, column;
-    if (sbp_torch_count(call) != 2 || call->kwargs || !sbp_torch_view(sbp_torch_arg(call, 0), &a) ||
-        !sbp_torch_view(sbp_torch_arg(call, 1), &b) || a.ndim != 1 || b.ndim != 1 || a.shape[0] != b.shape[0] ||
+    if (sbp_torch_count(call) != 2 || call->kwargs || !sbp_torch_view_wide(sbp_torch_arg(call, 0), &a) ||
+        !sbp_torch_view_wide(sbp_torch_arg(call, 1), &b) || a.ndim != 1 || b.ndim != 1 || a.shape[0] != b.shape[0] ||
         !sbp_torch_same_dtype(&a, &b))
         return sbp_torch_left();
     sbp_torch_as_matrix(&a, 1, a.shape[0], 0, a.strides[0], &row);
     sbp_torch_as_matrix(&b, b.shape[0], 1, b.strides[0], 0, &column);
+    const int takes = taken(call, &row.tensor, 0, &order);
+    if (takes <= 0) return takes < 0 ? NULL : sbp_torch_left();
     samebits_epilogue epilogue;
     samebits_epilogue_default(&epilogue);
-    return product(&row.tensor, NULL, &column.tensor, &epilogue, 0, NULL);
+    return product(order, &row.tensor, NULL, &column.tensor, &epilogue, 0, NULL);
+}
+
+/* Of complex numbers its first operand is conjugated. */
+PyObject *sbp_torch_vdot(const sbp_torch_call *call)
+{
+    DLTensor a;
+    if (sbp_torch_view_wide(sbp_torch_arg(call, 0), &a) && a.dtype.code == kDLComplex) return sbp_torch_left();
+    return sbp_torch_dot(call);
 }
 
 /* --- sums --- */
@@ -291,7 +353,7 @@ static PyObject *sums(const reduction *r, double alpha)
     samebits_epilogue epilogue;
     samebits_epilogue_default(&epilogue);
     epilogue.alpha = alpha;
-    return product(&rows, NULL, &ones.tensor, &epilogue, r->ndim, r->shape);
+    return product(SAMEBITS_ORDER_PORTABLE_1, &rows, NULL, &ones.tensor, &epilogue, r->ndim, r->shape);
 }
 
 PyObject *sbp_torch_sum(const sbp_torch_call *call)

@@ -58,6 +58,12 @@ static int over_last(PyObject *shape, const DLTensor *x)
     return 0;
 }
 
+/* Whether weight or bias are there at all, or fit. */
+static int is_of_columns(const DLTensor *weight, const DLTensor *x)
+{
+    return !weight || (weight->ndim == 1 && weight->shape[0] == x->shape[x->ndim - 1]);
+}
+
 /* Each row's mean and 1 / sqrt(variance + eps), which the gradient takes; deviations has x's elements. */
 static samebits_status moments(samebits_context *context, const DLTensor *x, float eps, float *deviations,
                                DLTensor *mean, DLTensor *rstd)
@@ -122,7 +128,8 @@ PyObject *sbp_torch_layer_norm(const sbp_torch_call *call)
     if (sbp_torch_count(call) != 5 || call->kwargs || !sbp_torch_view(sbp_torch_arg(call, 0), &x) ||
         !over_last(sbp_torch_arg(call, 1), &x) || !sbp_torch_elements(&x) || !sbp_torch_is_contiguous(&x) ||
         !sbp_torch_view_optional(sbp_torch_arg(call, 2), &weight_storage, &weight) ||
-        !sbp_torch_view_optional(sbp_torch_arg(call, 3), &bias_storage, &bias))
+        !sbp_torch_view_optional(sbp_torch_arg(call, 3), &bias_storage, &bias) || !is_of_columns(weight, &x) ||
+        !is_of_columns(bias, &x))
         return sbp_torch_left();
     const float eps = (float)PyFloat_AsDouble(sbp_torch_arg(call, 4));
     samebits_context *context = PyErr_Occurred() ? NULL : sbp_torch_context();

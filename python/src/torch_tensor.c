@@ -26,7 +26,7 @@ typedef struct shims {
     int32_t (*from_object)(void *, void **);
     int32_t (*to_object)(void *, void *, void **);
     int32_t (*destroy)(void *);
-    int32_t dtypes[3], cpu;
+    int32_t dtypes[SBP_TORCH_DTYPES], cpu;
 } shims;
 
 sbp_torch_calls sbp_torch;
@@ -36,20 +36,26 @@ static shims shim; /* empty is NULL where it is not all there */
 static void find_shims(const char *library_name)
 {
     shims s = {0};
-    int32_t (*number[4])(void) = {0};
+    int32_t (*dtype[SBP_TORCH_DTYPES])(void) = {0}, (*cpu)(void) = NULL;
     const struct {
         const char *name;
         void *place;
-    } wanted[] = {{"aoti_torch_empty_strided", &s.empty},          {"aoti_torch__reinterpret_tensor", &s.view},
-                  {"torch_tensor_from_pyobject", &s.from_object},  {"torch_tensor_to_pyobject", &s.to_object},
-                  {"aoti_torch_delete_tensor_object", &s.destroy}, {"aoti_torch_dtype_float32", &number[0]},
-                  {"aoti_torch_dtype_float16", &number[1]},        {"aoti_torch_dtype_bfloat16", &number[2]},
-                  {"aoti_torch_device_type_cpu", &number[3]}};
+    } wanted[] = {{"aoti_torch_empty_strided", &s.empty},
+                  {"aoti_torch__reinterpret_tensor", &s.view},
+                  {"torch_tensor_from_pyobject", &s.from_object},
+                  {"torch_tensor_to_pyobject", &s.to_object},
+                  {"aoti_torch_delete_tensor_object", &s.destroy},
+                  {"aoti_torch_dtype_float32", &dtype[0]},
+                  {"aoti_torch_dtype_float16", &dtype[1]},
+                  {"aoti_torch_dtype_bfloat16", &dtype[2]},
+                  {"aoti_torch_dtype_float64", &dtype[3]},
+                  {"aoti_torch_dtype_complex64", &dtype[4]},
+                  {"aoti_torch_device_type_cpu", &cpu}};
     void *library = dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!library || !(*(void **)wanted[i].place = dlsym(library, wanted[i].name))) return;
-    for (int i = 0; i < 3; i++) s.dtypes[i] = number[i]();
-    s.cpu = number[3]();
+    for (int i = 0; i < SBP_TORCH_DTYPES; i++) s.dtypes[i] = dtype[i]();
+    s.cpu = cpu();
     shim = s;
 }
 
@@ -57,20 +63,22 @@ PyObject *sbp_torch_configure(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
     static char *keys[] = {
-        "exchange",        "shims",        "tensor",   "empty_strided", "as_strided", "get_num_threads",
-        "is_grad_enabled", "is_inference", "contexts", "context",       "entries",    "pack",
+        "exchange",        "shims",        "tensor",  "parameter", "empty_strided", "as_strided", "get_num_threads",
+        "is_grad_enabled", "is_inference", "is_conj", "contexts",  "context",       "entries",    "pack",
         "options",         "packed_from",  NULL};
     PyObject *capsule;
     const char *shims_from;
     sbp_torch_calls c;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Os$OOOOOOO!OO!O(OOO)n:torch_configure", keys, &capsule, &shims_from,
-                                     &c.tensor, &c.empty_strided, &c.as_strided, &c.get_num_threads, &c.is_grad_enabled,
-                                     &c.is_inference, &PyDict_Type, &c.contexts, &c.context, &PyDict_Type, &c.entries,
-                                     &c.pack, &c.options[0], &c.options[1], &c.options[2], &c.packed_from))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "Os$OOOOOOOOO!OO!O(OOOOO)n:torch_configure", keys, &capsule,
+                                     &shims_from, &c.tensor, &c.parameter, &c.empty_strided, &c.as_strided,
+                                     &c.get_num_threads, &c.is_grad_enabled, &c.is_inference, &c.is_conj, &PyDict_Type,
+                                     &c.contexts, &c.context, &PyDict_Type, &c.entries, &c.pack, &c.options[0],
+                                     &c.options[1], &c.options[2], &c.options[3], &c.options[4], &c.packed_from))
         return NULL;
-    PyObject *const held[] = {c.tensor,       c.empty_strided, c.as_strided, c.get_num_threads, c.is_grad_enabled,
-                              c.is_inference, c.contexts,      c.context,    c.entries,         c.pack,
-                              c.options[0],   c.options[1],    c.options[2]};
+    PyObject *const held[] = {c.tensor,          c.parameter,    c.empty_strided, c.as_strided, c.get_num_threads,
+                              c.is_grad_enabled, c.is_inference, c.is_conj,       c.contexts,   c.context,
+                              c.entries,         c.pack,         c.options[0],    c.options[1], c.options[2],
+                              c.options[3],      c.options[4]};
     for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_INCREF(held[i]);
     sbp_torch = c;
     if (!PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return PyLong_FromLong(SBP_TORCH_PYTHON);
@@ -89,13 +97,19 @@ int sbp_torch_is_configured(void) { return exchange != NULL; }
 static int dtype_index(DLDataType type)
 {
     if (type.lanes != 1) return -1;
-    if (type.code == kDLFloat) return type.bits == 32 ? 0 : type.bits == 16 ? 1 : -1;
-    return type.code == kDLBfloat && type.bits == 16 ? 2 : -1;
+    switch (type.code) {
+    case kDLFloat: return type.bits == 32 ? 0 : type.bits == 16 ? 1 : type.bits == 64 ? 3 : -1;
+    case kDLBfloat: return type.bits == 16 ? 2 : -1;
+    case kDLComplex: return type.bits == 64 ? 4 : -1;
+    default: return -1;
+    }
 }
 
 int sbp_torch_view_any(PyObject *object, DLTensor *view)
 {
-    if (!object || !PyObject_TypeCheck(object, (PyTypeObject *)sbp_torch.tensor)) return 0;
+    /* Of other subclasses some have no memory, whatever their device says: FakeTensor. */
+    PyObject *type = object ? (PyObject *)Py_TYPE(object) : NULL;
+    if (!type || (type != sbp_torch.tensor && type != sbp_torch.parameter)) return 0;
     if (exchange->view(object, view)) {
         PyErr_Clear();
         return 0;
@@ -103,11 +117,26 @@ int sbp_torch_view_any(PyObject *object, DLTensor *view)
     return view->device.device_type == kDLCPU && view->ndim <= SBP_TORCH_DIMS;
 }
 
-int sbp_torch_is_float(const DLTensor *t) { return dtype_index(t->dtype) >= 0; }
+int sbp_torch_is_float(const DLTensor *t)
+{
+    const int index = dtype_index(t->dtype);
+    return index >= 0 && index < SBP_TORCH_FLOATS;
+}
 
 int sbp_torch_view(PyObject *object, DLTensor *view)
 {
     return sbp_torch_view_any(object, view) && sbp_torch_is_float(view);
+}
+
+int sbp_torch_view_wide(PyObject *object, DLTensor *view)
+{
+    if (!sbp_torch_view_any(object, view) || dtype_index(view->dtype) < 0) return 0;
+    if (view->dtype.code != kDLComplex) return 1;
+    PyObject *conjugate = PyObject_CallFunctionObjArgs(sbp_torch.is_conj, object, NULL);
+    const int plain = conjugate == Py_False;
+    Py_XDECREF(conjugate);
+    PyErr_Clear();
+    return plain;
 }
 
 int sbp_torch_view_optional(PyObject *object, DLTensor *storage, DLTensor **view)

@@ -49,10 +49,16 @@ int sbp_activation(const char *name)
                  {"relu", SAMEBITS_ACTIVATION_RELU},
                  {"silu", SAMEBITS_ACTIVATION_SILU},
                  {"gelu", SAMEBITS_ACTIVATION_GELU},
-                 {"gelu_tanh", SAMEBITS_ACTIVATION_GELU_TANH}};
+                 {"gelu_tanh", SAMEBITS_ACTIVATION_GELU_TANH},
+                 {"gelu_quick", SAMEBITS_ACTIVATION_GELU_QUICK},
+                 {"sigmoid", SAMEBITS_ACTIVATION_SIGMOID},
+                 {"tanh", SAMEBITS_ACTIVATION_TANH},
+                 {"exp", SAMEBITS_ACTIVATION_EXP}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) return (int)names[i].activation;
-    PyErr_Format(PyExc_ValueError, "there is no activation '%s'; want none, relu, silu, gelu or gelu_tanh", name);
+    PyErr_Format(
+        PyExc_ValueError,
+        "there is no activation '%s'; want none, relu, silu, gelu, gelu_tanh, gelu_quick, sigmoid, tanh or exp", name);
     return -1;
 }
 

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
 from samebits import _core  # noqa: E402
-from samebits.torch import _install, _ops  # noqa: E402
+from samebits.torch import _elements, _install, _ops  # noqa: E402
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 
@@ -54,6 +54,12 @@ def calls(dtype):
     yield "baddbmm", (r(3, 5, 33), r(3, 5, 70), r(3, 70, 33)), {"alpha": 3}
     yield "addmv", (r(33), w, r(140)[::2]), {"beta": 0.5}
     yield "dot", (r(70), r(140)[::2]), {}
+    for name in ("silu", "sigmoid", "gelu"):
+        yield name, (r(3, 41),), {}
+        yield name, (r(0, 3),), {}
+        yield name, (r(4, 5, 6).permute(2, 0, 1)[:, ::2],), {}
+        yield name, (r(3, 1).expand(3, 5),), {}
+    yield "gelu", (r(1)[0],), {"approximate": "tanh"}
     x = r(4, 6, 35)
     for dims in ([-1], [2], [0], [1], [0, 1], [1, 2], [-1, -2], [0, 1, 2], [], None):
         yield "sum.dim_IntList", (x, dims), {}
@@ -103,7 +109,13 @@ def test_what_c_leaves_to_python(in_c):
     cases = [
         ("mm", (r(2, 3), r(4, 5))),
         ("mm", (r(2, 3), r(3, 4, dtype=torch.float16))),
-        ("mm", (r(2, 3, dtype=torch.float64), r(3, 4, dtype=torch.float64))),
+        ("mm", (r(2, 3, dtype=torch.float64), r(3, 4))),
+        ("mm", (r(2, 3, dtype=torch.complex128), r(3, 4, dtype=torch.complex128))),
+        ("mm", (r(2, 3, dtype=torch.complex64).conj(), r(3, 4, dtype=torch.complex64))),
+        ("vdot", (r(3, dtype=torch.complex64), r(3, dtype=torch.complex64))),
+        ("mm", (r(2, 3, 4), r(2, 4, 5))),
+        ("bmm", (r(2, 3), r(3, 4))),
+        ("addmm", (r(7), r(2, 3), r(3, 4))),
         ("mm", (r(2, 3).to_sparse(), r(3, 4))),
         ("mm", (torch.empty(2, 3, device="meta"), r(3, 4))),
         ("bmm", (r(2, 3, 4), r(3, 4, 5))),
@@ -117,7 +129,7 @@ def test_what_c_leaves_to_python(in_c):
         ("_softmax", (r(3, 4).t(), 1, False)),
         ("_softmax", (r(3, 4), 1, True)),
         ("native_layer_norm", (r(3, 4), [3, 4], None, None, 1e-5)),
-        ("gelu", (r(3, 4).t(),)),
+        ("softplus", (r(3, 4).t(),)),
         ("gelu", (r(3, 4, dtype=torch.float64),)),
         ("_scaled_dot_product_flash_attention_for_cpu", (r(1, 1, 3, 8), r(1, 1, 4, 8), r(1, 1, 4, 8), 0.0, True)),
         ("_scaled_dot_product_flash_attention_for_cpu", (r(1, 1, 3, 8), r(1, 1, 4, 8), r(1, 1, 4, 8), 0.1)),
@@ -127,11 +139,11 @@ def test_what_c_leaves_to_python(in_c):
     ]
     with torch.no_grad(), mode_of.mode() as active:
         for name, args in cases:
-            kernel = _core.TorchKernel(name, None, lambda keys, *args: "left", name in _ops.ELEMENTWISE)
+            kernel = _core.TorchKernel(name, None, lambda keys, *args: "left", name in _elements.ELEMENTWISE)
             assert kernel(None, *args) == "left", (name, args)
         assert not active.invariant
-    outside = _core.TorchKernel("mm", lambda keys, *args: "stock", None, False)
-    assert outside(None, r(2, 3), r(3, 4)) == "stock"
+    outside = _core.TorchKernel("mm", None, lambda keys, *args: "left", False)
+    assert outside(None, r(2, 3), r(3, 4)) == "left"
     with pytest.raises(TypeError), mode_of.mode():
         outside()
 

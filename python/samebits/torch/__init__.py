@@ -8,13 +8,14 @@
 Inside a mode matrix products (and linear, einsum and all that lowers to them), attention, softmax, sums, means and
 norms follow a written order of arithmetic; gradients do too. Operations whose bits may depend on the batch and that
 samebits does not have run as they are and are counted (``report``), or raise NotImplementedError in a strict mode.
-CPU tensors only: CUDA tensors run on PyTorch's kernels, and a strict mode refuses them.
+CPU tensors only: those of other devices run on PyTorch's kernels, and a strict mode refuses them.
 """
 
 from __future__ import annotations
 
 import os
 
+from . import _load as _load
 from ._modes import Report, disable, enable, mode, report
 from ._packing import set_packing_budget
 

@@ -12,6 +12,13 @@ import torch
 
 from .. import _core
 
+#: The key of PyTorch's dispatcher that a thread in a mode adds to those of its tensors. It stands below autograd and
+#: above the devices, and nothing in PyTorch uses it: it was made for other packages' random generators.
+KEY = "CustomRNGKeyId"
+
+#: Of products of floats.
+ORDERS = ("portable-1", "amx-1")
+
 
 @dataclass(frozen=True)
 class Report:
@@ -28,6 +35,7 @@ class Mode:
 
     strict: bool = False
     limit: int | None = None
+    amx: bool = False  #: products of bfloat16 in amx-1
     invariant: Counter[str] = field(default_factory=Counter)
     stock: Counter[str] = field(default_factory=Counter)
 
@@ -35,7 +43,7 @@ class Mode:
         """Counts a call that samebits does not take; a strict mode raises."""
         dtypes = "/".join(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))
         if self.strict:
-            shapes = ", ".join(str(tuple(t.shape)) for t in tensors)
+            shapes = ", ".join("nested" if t.is_nested else str(tuple(t.shape)) for t in tensors)
             devices = "/".join(dict.fromkeys(t.device.type for t in tensors))
             raise NotImplementedError(
                 f"samebits has no {name} of {dtypes} on {devices}, shapes {shapes}: its bits may depend on the batch; "
@@ -63,17 +71,18 @@ def current() -> Mode | None:
 def _enter_innermost() -> None:
     stack = _modes.stack
     _core.torch_enter(stack[-1] if stack else None)
+    torch._C._dispatch_tls_set_dispatch_key_included(KEY, bool(stack))
 
 
-def _make(strict: bool, limit: int | None, order: str | None) -> Mode:
+def _make(strict: bool, limit: int | None, order: str | None, process: bool = False) -> Mode:
     if limit is not None and limit < 0:
         raise ValueError(f"limit is {limit}; want None (no limit) or a number of rows from 0 up")
-    if order not in (None, "portable-1"):
-        raise ValueError(f"there is no order '{order}' for float tensors; want 'portable-1'")
+    if order not in (None, *ORDERS):
+        raise ValueError(f"there is no order '{order}' for float tensors; want {' or '.join(map(repr, ORDERS))}")
     from ._install import install
 
-    install()
-    return Mode(strict, limit)
+    install(process)
+    return Mode(strict, limit, order == "amx-1")
 
 
 @contextlib.contextmanager
@@ -82,12 +91,18 @@ def mode(strict: bool = False, limit: int | None = None, order: str | None = Non
 
     strict: raise NotImplementedError for operations that may move and that samebits does not have.
     limit: products of more rows run on stock kernels; None: all follow the order.
-    order: "portable-1", the default."""
+    order: "portable-1", the default; or "amx-1": products of bfloat16 as AMX's matrix unit computes them, on any
+        machine, and all else in portable-1."""
     entered = _make(strict, limit, order)
     _modes.stack.append(entered)
     _enter_innermost()
     try:
         yield entered
+        if not torch._C._dispatch_tls_is_dispatch_key_included(KEY):
+            raise RuntimeError(
+                "a block such as torch.inference_mode() began outside of this mode and ended inside, which ended the "
+                "mode too: calls since then ran on PyTorch's kernels; let the block that began last end first"
+            )
     finally:
         _modes.stack.remove(entered)
         _enter_innermost()
@@ -95,7 +110,7 @@ def mode(strict: bool = False, limit: int | None = None, order: str | None = Non
 
 def enable(strict: bool = False, limit: int | None = None, order: str | None = None) -> None:
     """The same for all threads that are in no mode of their own, until disable()."""
-    _core.torch_default(_make(strict, limit, order))
+    _core.torch_default(_make(strict, limit, order, process=True))
 
 
 def disable() -> None:

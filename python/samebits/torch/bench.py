@@ -29,12 +29,14 @@ def _operators() -> dict[str, Call]:
     x, odd, square = torch.randn(2, 64), torch.randn(2, 61), torch.randn(64, 64)
     w, bias, row, large = torch.randn(64, 64), torch.randn(64), torch.randn(1, 128), torch.randn(128, 128)
     batch, q = torch.randn(2, 2, 64), torch.randn(1, 2, 2, 16)
-    right = torch.randn(2, 64, 3)
+    right, wide, pairs = torch.randn(2, 64, 3), torch.randn(8, 8).double(), torch.randn(8, 8, dtype=torch.complex64)
     return {
         "mm": lambda: torch.mm(x, square),
         "linear": lambda: F.linear(x, w, bias),
         "linear, packed": lambda: F.linear(row, large),
         "bmm": lambda: torch.bmm(batch, right),
+        "mm, float64": lambda: torch.mm(wide, wide),
+        "mm, complex64": lambda: torch.mm(pairs, pairs),
         "attention": lambda: F.scaled_dot_product_attention(q, q, q),
         "softmax": lambda: torch.softmax(x, -1),
         "log_softmax": lambda: torch.log_softmax(x, -1),
@@ -43,8 +45,10 @@ def _operators() -> dict[str, Call]:
         "sum of all": lambda: x.sum(),
         "mean": lambda: x.mean(-1, keepdim=True),
         "silu": lambda: F.silu(x),
-        "silu, padded": lambda: F.silu(odd),
+        "softplus, padded": lambda: F.softplus(odd),
+        "silu, columns": lambda: F.silu(square.t()),
         "gelu": lambda: F.gelu(x),
+        "softplus": lambda: F.softplus(x),
         "pow 2": lambda: x.pow(2),
         "add, not taken": lambda: x + x,
     }
@@ -62,7 +66,7 @@ def _microseconds(call: Call) -> float:
 
 @torch.inference_mode()
 def dispatch(operators: dict[str, Call]) -> None:
-    """Prints microseconds a call, one thread. Stock's come first: the mode's operators stay in PyTorch's dispatcher."""
+    """Prints microseconds a call, one thread. Stock's come first, before the process has been in a mode."""
     torch.set_num_threads(1)
     stock = {name: _microseconds(call) for name, call in operators.items()}
     with samebits.torch.mode(strict=True):

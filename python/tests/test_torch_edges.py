@@ -1,0 +1,284 @@
+"""samebits.torch at its borders: what calls outside of modes meet, other devices and layouts, tensors without memory,
+gradients that samebits' own functions do not follow, versions."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+import samebits  # noqa: E402
+import samebits.torch as mode_of  # noqa: E402
+from samebits.torch import _elements, _install, _load, _ops  # noqa: E402
+from torch_support import bits  # noqa: E402
+
+F = torch.nn.functional
+# Quantised and nested tensors.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+
+SCRIPT = """
+import json, time, torch
+start = time.process_time()
+import samebits.torch
+seconds = time.process_time() - start
+from samebits.torch import _install
+from samebits.torch._modes import KEY
+
+def tables():
+    names = [f"aten::{name}" for name in (*_install._operators(), "add.Tensor", "_to_copy")]
+    dumps = [torch._C._dispatch_dump_table(name).splitlines() for name in names]
+    return [[line for line in dump if line[:4] in ("CPU:", "CUDA")] for dump in dumps]
+
+before = tables()
+with samebits.torch.mode():
+    inside = tables()
+print(json.dumps([seconds, before == inside, torch._C._dispatch_tls_is_dispatch_key_included(KEY), len(before[0])]))
+"""
+
+
+def test_calls_outside_of_modes_are_pytorchs():
+    """The dispatcher has PyTorch's kernels under the devices' keys, in modes too; and the import takes no time."""
+    result = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+    seconds, untouched, key_is_on, lines = json.loads(result.stdout or "null") or pytest.fail(result.stderr)
+    assert untouched and not key_is_on and lines
+    assert seconds < 0.2
+
+
+@torch.no_grad()
+def test_other_operators_take_no_notice():
+    """Operators without a kernel of ours, those that PyTorch registers in unusual ways included."""
+    x = torch.randn(3, 4)
+    calls = {
+        "to": lambda: x.to(torch.float64),
+        "linspace": lambda: torch.linspace(torch.tensor(0.0), torch.tensor(1.0), 5),
+        "sparse": lambda: torch.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0]).to_dense(),
+        "zeros": lambda: torch.zeros_like(x),
+        "sort": lambda: x.sort(-1)[0],
+        "where": lambda: torch.where(x > 0, x, 0),
+        "pin": lambda: x.is_pinned(),
+        "quantised": lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).clone().dequantize(),
+        "channels": lambda: torch.quantize_per_channel(x, torch.ones(3), torch.zeros(3), 0, torch.qint8).dequantize(),
+        "vmap": lambda: torch.func.vmap(lambda row: row + 1)(x),
+        "jvp": lambda: torch.func.jvp(torch.sin, (x,), (x,))[1],
+        "prims": lambda: torch._prims.add(x, x),
+    }
+    want = {name: call() for name, call in calls.items()}
+    with mode_of.mode(strict=True) as active:
+        for name, call in calls.items():
+            have = call()
+            assert have == want[name] if name == "pin" else torch.equal(have, want[name]), name
+    assert not active.stock
+
+
+def test_blocks_that_end_in_the_wrong_order():
+    """Leaving such a block switches the mode off, which is not to go unnoticed."""
+    block, mode = torch.inference_mode(), mode_of.mode()
+    block.__enter__()
+    mode.__enter__()
+    block.__exit__(None, None, None)
+    with pytest.raises(RuntimeError, match="began last end first"):
+        mode.__exit__(None, None, None)
+    with torch.inference_mode(), mode_of.mode():
+        pass
+    with mode_of.mode(), torch.inference_mode():
+        pass
+
+
+@torch.no_grad()
+def test_functions_of_rows():
+    """vmap and grad run the mode's products."""
+    x, w = torch.randn(5, 70), torch.randn(70, 9)
+    with mode_of.mode(strict=True) as active:
+        assert bits(torch.func.vmap(lambda row: row @ w)(x)) == bits(x @ w)
+        gradient = torch.func.grad(lambda rows: (rows @ w).sum())(x)
+    assert torch.allclose(gradient, w.sum(1).expand(5, 70), atol=1e-5) and active.invariant["mm"] > 1
+
+
+# --- other devices: PyTorch's key for those of other packages stands in for CUDA's ---
+
+
+@pytest.fixture(scope="module")
+def device():
+    """Makes tensors of it, whose products are "stock"."""
+    if not hasattr(torch._C, "_acc"):
+        pytest.skip("this PyTorch makes no such tensors")
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("mm", lambda a, b: torch._C._acc.create_empty_tensor((a.shape[0], b.shape[1]), a.dtype), "PrivateUse1")
+    library.impl("gelu", lambda x, approximate="none": x, "PrivateUse1")
+    yield lambda *shape: torch._C._acc.create_empty_tensor(shape, torch.float32)
+    library._destroy()
+
+
+@torch.no_grad()
+def test_other_devices(device):
+    """They run on their own kernels and are counted; a strict mode refuses them by name."""
+    a, b = device(3, 4), device(4, 5)
+    mode_of.enable()
+    try:
+        assert (a @ b).shape == (3, 5)
+    finally:
+        mode_of.disable()
+    with mode_of.mode() as active:
+        assert (a @ b).shape == (3, 5) and active.stock == {"mm float32": 1} and not active.invariant
+        F.gelu(a)  # which moves on CPUs alone
+        assert active.stock == {"mm float32": 1}
+    with mode_of.mode(strict=True):
+        F.gelu(a)
+        with pytest.raises(NotImplementedError, match=r"mm of float32 on privateuseone, shapes \(3, 4\), \(4, 5\)"):
+            a @ b
+        with pytest.raises(NotImplementedError, match="mm of float32 on privateuseone/cpu"):
+            a @ torch.randn(4, 5)
+    with pytest.raises(BufferError, match="on privateuseone.*want CPU memory"):
+        samebits.linear(a, torch.randn(2, 4))
+
+
+def test_cuda_kernels_are_refused():
+    """What stands in front of CUDA's kernels while a mode is enabled."""
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CUDA)
+    run = _install._wrap("mm", lambda keys, *args: "stock")
+    a = torch.empty(3, 4, device="meta")
+    assert run(keys, a, a) == "stock"
+    with mode_of.mode() as active:
+        assert run(keys, a, a) == "stock" and active.stock == {"mm float32": 1}
+    with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match="mm of float32"):
+        run(keys, a, a)
+
+
+# --- layouts, and tensors without memory ---
+
+
+@torch.no_grad()
+def test_other_layouts():
+    x, w = torch.randn(3, 4), torch.randn(4, 5)
+    nested = torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)])
+    calls = {
+        "mm float32": [lambda: x.to_sparse() @ w, lambda: x.to_sparse_csr() @ w],
+        "_softmax float32": [lambda: torch.nested.nested_tensor([x, x]).softmax(-1)],
+        "bmm float32": [lambda: torch.bmm(nested, nested.transpose(1, 2))],
+        "mean.dim qint8": [lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).mean(-1)],
+    }
+    for name, some in calls.items():
+        for call in some:
+            with mode_of.mode() as active:
+                call()
+            assert active.stock[name] == 1, name
+            operator, dtype = name.split()
+            with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match=f"no {operator} of {dtype}"):
+                call()
+
+
+@torch.no_grad()
+def test_no_memory():
+    """Meta and fake tensors have shapes alone: strict modes let them pass, and nothing is counted."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    def run(x, w):
+        y = F.linear(x, w)
+        y = y[None]
+        return F.gelu(F.layer_norm(y, (8,))).softmax(-1).var(-1)[0], F.scaled_dot_product_attention(y, y, y)
+
+    with mode_of.mode(strict=True) as active:
+        a, b = run(torch.empty(2, 3, 16, device="meta"), torch.empty(8, 16, device="meta"))
+        assert (a.shape, b.shape, a.device.type) == ((2, 3), (1, 2, 3, 8), "meta")
+        with FakeTensorMode():
+            a, b = run(torch.empty(2, 3, 16), torch.empty(8, 16))
+            assert (a.shape, b.shape) == ((2, 3), (1, 2, 3, 8)) and type(a).__name__ == "FakeTensor"
+    assert not active.invariant and not active.stock
+
+
+def test_subclasses():
+    """Tensors of classes of one's own, which take another way to the library than PyTorch's."""
+
+    class Own(torch.Tensor):
+        pass
+
+    x, w = torch.randn(3, 70), torch.randn(9, 70)
+    with mode_of.mode(strict=True), torch.no_grad():
+        want = bits(F.linear(x, w))
+        assert bits(F.linear(x, torch.nn.Parameter(w))) == want
+        y = F.linear(x.as_subclass(Own), w)
+        assert type(y) is Own and bits(y.as_subclass(torch.Tensor)) == want
+
+
+# --- samebits' own functions of PyTorch's tensors ---
+
+
+def fake():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        return torch.empty(3, 8)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda x: x.clone().requires_grad_(), RuntimeError, "requires grad.*detach"),
+        (lambda x: x.to("meta"), BufferError, "on meta.*CPU memory"),
+        (lambda x: fake(), BufferError, "without memory"),
+        (lambda x: x.to_sparse(), TypeError, "layout sparse_coo.*dense"),
+        (lambda x: x.to_sparse_csr(), TypeError, "layout sparse_csr"),
+        (lambda x: x.to_mkldnn(), TypeError, "layout _mkldnn"),
+        (lambda x: torch.nested.nested_tensor([x, x]), TypeError, "layout nested"),
+        (lambda x: torch.nested.nested_tensor([x, x], layout=torch.jagged), TypeError, "layout nested"),
+        (lambda x: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8), TypeError, "qint8"),
+        (lambda x: x.to(torch.complex128), TypeError, "complex128"),
+        (lambda x: x.to(torch.float8_e4m3fn), TypeError, "float8_e4m3fn"),
+        (lambda x: x.long(), TypeError, "int64"),
+    ],
+)
+def test_functions_name_what_they_do_not_take(make, kind, text):
+    x, w = torch.randn(3, 8), torch.randn(8, 8)
+    out = torch.full((3, 8), 7.0)
+    calls = [
+        lambda bad: samebits.linear(bad, w, out=out),
+        lambda bad: samebits.linear(x, bad, out=out),
+        lambda bad: samebits.matmul(bad, w, out=out),
+        lambda bad: samebits.softmax(bad, out=out),
+        lambda bad: samebits.rms_norm(bad, out=out),
+    ]
+    for call in calls:
+        with pytest.raises(kind, match=text):
+            call(make(x))
+    assert (out == 7).all()
+    if kind is RuntimeError:
+        with torch.no_grad():
+            assert bits(samebits.linear(make(x), w)) == bits(samebits.linear(x, w))
+        assert samebits.Weights(make(x)).shape == (3, 8)
+
+
+@torch.no_grad()
+def test_functions_follow_marks():
+    """A tensor may stand for the conjugate or the negative of its memory."""
+    z, w = torch.randn(3, 8, dtype=torch.complex64), torch.randn(5, 8, dtype=torch.complex64)
+    assert bits(samebits.linear(z.conj(), w)) == bits(samebits.linear(z.conj().resolve_conj(), w))
+    assert z.conj().imag.is_neg()
+    assert bits(samebits.softmax(z.conj().imag)) == bits(samebits.softmax(-z.imag))
+
+
+# --- versions ---
+
+
+@pytest.mark.parametrize(
+    ("version", "warns"), [(_load.TESTED[1] + ".1", False), ("2.1.0", True), ("9.0.0a1+cpu", True)]
+)
+def test_versions(version, warns, monkeypatch):
+    monkeypatch.setattr(torch, "__version__", version)
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        runpy.run_path(_load.__file__)
+    assert bool(found) == warns
+    if warns:
+        assert f"PyTorch {_load.TESTED[0]} to {_load.TESTED[1]}; this is {version}" in str(found[0].message)
+
+
+def test_every_function_is_of_an_operator():
+    """Names that PyTorch does not have would be left out in silence."""
+    for name in (*_ops.functions, *_elements.ELEMENTWISE, *_install.MOVING):
+        assert _install._overload(name)._schema.name
