@@ -125,6 +125,14 @@ SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
 {
     return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table)), index);
 }
+/* Byte `from` of each lane, as byte `to` of a lane that is else 0; both are constants. */
+SB_INLINE vi vi_move_byte(vi a, int from, int to)
+{
+    if (from == 0 && to == 3) return vi_shl(a, 24);
+    if (from == 3 && to == 0) return vi_shr(a, 24);
+    if (from == to) return vi_and(a, vi_set1((int32_t)(0xFFu << 8 * to)));
+    return _mm256_shuffle_epi8(a, _mm256_broadcastsi128_si256(v_byte_moves(from, to)));
+}
 /* Lanes as pairs of int16: a0 * b0 + a1 * b1. */
 SB_INLINE vi vi_madd16(vi a, vi b) { return _mm256_madd_epi16(a, b); }
 /* Keeps gcc from adding up products as a tree, with all of them in memory at once. */

@@ -96,6 +96,10 @@ SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
 {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), index);
 }
+SB_INLINE vi vi_move_byte(vi a, int from, int to)
+{
+    return _mm512_shuffle_epi8(a, _mm512_broadcast_i32x4(v_byte_moves(from, to)));
+}
 SB_INLINE vi vi_madd16(vi a, vi b) { return _mm512_madd_epi16(a, b); }
 SB_INLINE vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 #if defined(__AVX512VNNI__)

@@ -208,6 +208,13 @@ SB_INLINE vi vi_lookup8(const uint8_t table[16], vi index)
     for (int h = 0; h < 2; h++) r.hi[h] = _mm256_shuffle_epi8(codes, x.hi[h]);
     return r.i;
 }
+SB_INLINE vi vi_move_byte(vi a, int from, int to)
+{
+    v_halves x = {.i = a}, r;
+    for (int h = 0; h < 2; h++)
+        r.hi[h] = _mm256_shuffle_epi8(x.hi[h], _mm256_broadcastsi128_si256(v_byte_moves(from, to)));
+    return r.i;
+}
 SB_INLINE vi vi_madd16(vi a, vi b)
 {
     v_halves x = {.i = a}, y = {.i = b}, r;

@@ -85,6 +85,11 @@ SB_INLINE vi vi_shr(vi a, int n)
 {
     return (vi){(int32x4_t)((uint32x4_t)a.lo >> n), (int32x4_t)((uint32x4_t)a.hi >> n)};
 }
+SB_INLINE vi vi_move_byte(vi a, int from, int to)
+{
+    return vi_and(to > from ? vi_shl(a, 8 * (to - from)) : vi_shr(a, 8 * (from - to)),
+                  vi_set1((int32_t)(0xFFu << 8 * to)));
+}
 SB_INLINE vi vi_sar(vi a, int n) { return (vi){a.lo >> n, a.hi >> n}; }
 SB_INLINE vf vi_to_f(vi a) { return V_1(vf, vcvtq_f32_s32, a); }
 SB_INLINE vi vf_bits(vf a) { return V_1(vi, vreinterpretq_s32_f32, a); }

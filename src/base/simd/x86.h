@@ -39,6 +39,15 @@ SB_INLINE vh vh_zip_high_32(vh a, vh b) { return _mm256_unpackhi_epi32(a, b); }
 SB_INLINE vh vh_zip_low_64(vh a, vh b) { return _mm256_unpacklo_epi64(a, b); }
 SB_INLINE vh vh_zip_high_64(vh a, vh b) { return _mm256_unpackhi_epi64(a, b); }
 
+/* What a shuffle of bytes takes to move byte `from` of each lane to byte `to` and to clear the others. */
+SB_INLINE __m128i v_byte_moves(int from, int to)
+{
+    int32_t lane[4];
+    for (int l = 0; l < 4; l++)
+        lane[l] = (int32_t)((0x80808080u & ~(0xFFu << 8 * to)) | (uint32_t)(4 * l + from) << 8 * to);
+    return _mm_setr_epi32(lane[0], lane[1], lane[2], lane[3]);
+}
+
 /* VPDPBUSD on 8 lanes, of AVX2: pairs of bytes would saturate, so even and odd ones as int16. For emulation. */
 SB_INLINE __m256i v_dot4_of_pairs(__m256i sum, __m256i u, __m256i s)
 {

@@ -10,29 +10,29 @@
 #define PANEL_VECTORS (SB_PANEL / SB_VL)
 #define AHEAD         2048 /* bytes of weights that few rows prefetch */
 
-SB_INLINE vi low_nibbles(vi v) { return vi_and(v, vi_set1(0x0F0F0F0F)); }
+SB_INLINE vi byte_mask(int byte) { return vi_set1((int32_t)(0x01010101u * (uint32_t)byte)); }
 SB_INLINE vi shifted(vi v, int left) { return left > 0 ? vi_shl(v, left) : left < 0 ? vi_shr(v, -left) : v; }
 
-/* The bits of the weights 16 * half + 4z + i of a step, unsigned, a byte each. */
-SB_INLINE vi read_bits(samebits_format f, const uint8_t *step, int half, int z)
+/* The bits of the weights 16 * half + 4z + i of a step, unsigned, a byte each, from bit `up` of the byte on. */
+SB_INLINE vi read_bits(samebits_format f, const uint8_t *step, int half, int z, int up)
 {
     const int low = sb_quant_low_bits(f);
     if (low == 8) return vi_load(step + (4 * half + z) * SB_PLANE);
-    const vi v = low == 4 ? low_nibbles(shifted(vi_load(step + z * SB_PLANE), -4 * half))
-                          : vi_and(shifted(vi_load(step + half * SB_PLANE), -2 * z), vi_set1(0x03030303));
+    const vi v = low == 4 ? vi_and(shifted(vi_load(step + z * SB_PLANE), up - 4 * half), byte_mask(0x0F << up))
+                          : vi_and(shifted(vi_load(step + half * SB_PLANE), up - 2 * z), byte_mask(0x03 << up));
     if (sb_quant_high_bits(f) == 1)
-        return vi_or(v,
-                     vi_and(shifted(vi_load(step + low * SB_PLANE), low - z - 4 * half), vi_set1(0x01010101 << low)));
+        return vi_or(
+            v, vi_and(shifted(vi_load(step + low * SB_PLANE), up + low - z - 4 * half), byte_mask(0x01 << (up + low))));
     if (sb_quant_high_bits(f) == 2)
-        return vi_or(v,
-                     vi_and(shifted(vi_load(step + (low + half) * SB_PLANE), low - 2 * z), vi_set1(0x03030303 << low)));
+        return vi_or(v, vi_and(shifted(vi_load(step + (low + half) * SB_PLANE), up + low - 2 * z),
+                               byte_mask(0x03 << (up + low))));
     return v;
 }
 
 /* The integers of these weights with the format's offset added, unsigned. */
 SB_INLINE vi read_plane(samebits_format f, const uint8_t *step, int half, int z)
 {
-    const vi bits = read_bits(f, step, half, z);
+    const vi bits = read_bits(f, step, half, z, 0);
     return sb_quant_is_coded(f) ? vi_lookup8(sb_quant_codes(f), bits) : bits;
 }
 
@@ -151,7 +151,7 @@ SB_INLINE void prefetch_step(samebits_format f, int panels, int64_t apart, const
     case rows:                                                                                                         \
         apart = a->panels / FEW_PANELS(rows);                                                                          \
         for (; p < apart; p++) few_rows(f, rows, FEW_PANELS(rows), apart, a, p);                                       \
-        for (p = apart * FEW_PANELS(rows); p < a->panels; p++) few_rows(f, rows, 1, 0, a, p);                          \
+        for (p = apart * FEW_PANELS(rows); FEW_PANELS(rows) > 1 && p < a->panels; p++) few_rows(f, rows, 1, 0, a, p);  \
         return 1;
 #define DEFINE_FEW_ROWS_ALL                                                                                            \
     SB_INLINE int few_rows_all(samebits_format f, const sb_matmul_args *a)                                             \

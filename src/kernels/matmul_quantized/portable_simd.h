@@ -18,7 +18,7 @@
 #define TILE_PANELS      2
 #else
 #define SB_CASES(X)      X(1) X(2) X(3) X(4) X(5) X(6)
-#define FEW_CASES(X)     X(1)
+#define FEW_CASES(X)     X(1) X(2) X(3)
 #define FEW_PANELS(rows) ((rows) <= 1 ? 2 : 1)
 #define TILE_PANELS      1
 #endif
@@ -67,45 +67,47 @@ SB_INLINE vi read_codes(samebits_format f, const uint8_t *step, int half, int z)
     static const int8_t iq4_nl[16] = {SB_IQ4_NL_INTEGERS(0)}, e2m1[16] = {SB_E2M1_INTEGERS(0)};
     static const uint8_t e4m3[16] = {SB_E2M1_AS_E4M3};
     const uint8_t *signed_bytes = (const uint8_t *)(f == SAMEBITS_FORMAT_IQ4_NL ? iq4_nl : e2m1);
-    return vi_lookup8(sb_format_is_scaled(f) ? e4m3 : signed_bytes, read_bits(f, step, half, z));
+    return vi_lookup8(sb_format_is_scaled(f) ? e4m3 : signed_bytes, read_bits(f, step, half, z, 0));
 }
 
-/* The bits of weights 16 * half + 4z .. + 3 of a step. An offset is half the range of its format: with the top bit of
- * each weight flipped the weights are two's complement. */
+/* Weights that are integers times a scale are taken from the top byte of a lane, where they are 2^(32 - bits) times as
+ * large, and multiplied with as much less of the scale: exact, since such a scale is at least 2^-24. The exponents of
+ * MXFP4 go lower. */
+SB_INLINE int is_raised(samebits_format f)
+{
+    return !sb_quant_has_min(f) && !is_e4m3(f) && !is_looked_up(f) && !sb_quant_is_e2m1(f);
+}
+
+/* The weights 16 * half + 4z .. + 3 of a step, a byte each, or still in nibbles if they are looked up. An offset is
+ * half the range of its format: with the top bit of each weight flipped the weights are two's complement. */
 SB_INLINE vi read_fields(samebits_format f, const uint8_t *step, int half, int z)
 {
-    const int has_nibbles = sb_quant_low_bits(f) == 4 && !sb_quant_high_bits(f) && sb_quant_has_min(f);
-    if (has_nibbles || is_looked_up(f)) return vi_load(step + z * SB_PLANE);
-    if (f == SAMEBITS_FORMAT_Q4_0) return vi_xor(vi_load(step + z * SB_PLANE), vi_set1((int32_t)0x88888888));
+    if (is_looked_up(f)) return vi_load(step + z * SB_PLANE);
     if (sb_quant_is_coded(f)) return read_codes(f, step, half, z);
-    const vi v = read_bits(f, step, half, z);
-    return sb_quant_has_min(f) || is_e4m3(f)
-               ? v
-               : vi_xor(v, vi_set1((int32_t)(0x01010101u * (uint32_t)sb_quant_offset(f))));
+    if (!is_raised(f)) return read_bits(f, step, half, z, 0);
+    return vi_xor(byte_mask(0x80), read_bits(f, step, half, z, 8 - field_bits(f)));
 }
 
 /* Weight i of these four, as its format says (spec/formats.md); d and m are those of the half. */
 SB_INLINE vf weight(samebits_format f, vi fields, int half, int i, vf d, vf m)
 {
-    const int bits = field_bits(f), begin = 8 * i + (bits == 4 ? 4 * half : 0), above = 32 - bits - begin;
     if (is_e4m3(f)) {
-        const vi bytes = above ? vi_shl(fields, above) : fields;
+        const vi bytes = i < 3 ? vi_shl(fields, 24 - 8 * i) : fields;
         if (sb_quant_is_e2m1(f)) return vf_mul(d, from_e4m3(bytes, 0, 120));
         const vf twice = from_e4m3(bytes, 1, 121);
         return vf_mul(d, vf_select(e4m3_is_nan(bytes), vf_set1(sb_float(SB_NAN_F32)), twice));
     }
 #if SB_VL == 16
     if (is_looked_up(f)) {
-        const vf q = look_up(f, fields, begin);
+        const vf q = look_up(f, fields, 8 * i + 4 * half);
         return sb_quant_has_min(f) ? vf_fms(d, q, m) : vf_mul(d, q);
     }
 #endif
-    if (sb_quant_has_min(f)) {
-        vi q = begin ? vi_shr(fields, begin) : fields;
-        if (above) q = vi_and(q, vi_set1((1 << bits) - 1));
-        return vf_fms(d, vi_to_f(q), m); /* GGUF's d * q is exact, so this is the one rounding of theirs too */
-    }
-    return vf_mul(d, vi_to_f(vi_sar(above ? vi_shl(fields, above) : fields, 32 - bits)));
+    (void)half;
+    /* GGUF's d * q is exact, so this is the one rounding of theirs too. */
+    if (sb_quant_has_min(f)) return vf_fms(d, vi_to_f(vi_move_byte(fields, i, 0)), m);
+    const vi top = vi_move_byte(fields, i, 3);
+    return vf_mul(d, vi_to_f(is_raised(f) ? top : vi_sar(top, 24)));
 }
 
 /* Factors and minima of the two halves of a step. */
@@ -117,6 +119,7 @@ SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2]
             d[h] = scales->h[h];
         else
             d[h] = two ? vf_mul(scales->d, vi_to_f(scales->s[h])) : scales->d;
+        if (is_raised(f)) d[h] = vf_mul(d[h], vf_set1(1.0f / (float)(1u << (32 - field_bits(f)))));
         if (sb_quant_has_min(f)) m[h] = two ? vf_mul(scales->m, vi_to_f(scales->n[h])) : scales->m;
     }
 }
