@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from guides import blocks
 
 LOAD = """
 import ctypes, os, sys
@@ -53,6 +54,32 @@ def test_load():
     assert description.startswith("samebits ") and api in ("2", "3") and path == os.path.abspath(plugin)
     code = LOAD + "print(samebits.llama_cpp.load().plugin)"
     assert run(code, GGML_BACKEND_PATH=plugin) == os.path.abspath(plugin)
+
+
+STAND_IN = """
+import ctypes, os
+folder = os.environ["SAMEBITS_TEST_GGML"]
+ctypes.CDLL(os.path.join(folder, "libggml-base.so"))
+ggml = ctypes.CDLL(os.path.join(folder, "libggml.so"))
+ggml.ggml_backend_reg_by_name.restype = ctypes.c_void_p
+
+class Llama:
+    def __init__(self, model_path):
+        assert model_path == "MODEL.gguf" and ggml.ggml_backend_reg_by_name(b"samebits")
+        print("loaded")
+"""
+
+
+@pytest.mark.parametrize(("place", "code"), blocks("llama_cpp").items())
+def test_what_the_guides_say(place, code, tmp_path):
+    """With a package in llama-cpp-python's place, whose models look for the plugin."""
+    _, plugin = need("SAMEBITS_TEST_GGML", "SAMEBITS_TEST_PLUGIN")
+    (tmp_path / "llama_cpp.py").write_text(STAND_IN)
+    for place_of_plugin in ("build/release/lib", "."):
+        (tmp_path / place_of_plugin).mkdir(parents=True, exist_ok=True)
+        (tmp_path / place_of_plugin / "libggml-samebits.so").symlink_to(os.path.abspath(plugin))
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    assert run(f"import os; os.chdir({str(tmp_path)!r})\n{code}", PYTHONPATH=path).splitlines()[-1] == "loaded", place
 
 
 def test_load_gives_the_log_back():

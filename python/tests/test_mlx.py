@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -282,3 +284,19 @@ def test_what_stock_computes_invariantly(dtype):
     }
     x = random(33, 515, dtype=dtype)
     assert [name for name, function in functions.items() if moved(function, x)] == []
+
+
+@pytest.mark.parametrize(("version", "warns"), [(None, False), ("0.19.3", True), ("9.0.0.dev20270101", True)])
+def test_versions(version, warns, monkeypatch):
+    """An MLX that the tests have not run with is named, as is one that the extension was not built for."""
+    extension = sys.modules["samebits.mlx._extension"]
+    if version:
+        monkeypatch.setattr(mx, "__version__", version)
+        with pytest.raises(ImportError, match=f"built for .* but there are .* MLX {version}"):
+            runpy.run_module("samebits.mlx._load")
+        monkeypatch.setattr(extension, "mlx_version", version.partition(".dev")[0])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.filterwarnings("always", message="samebits.mlx is tested")
+        runpy.run_module("samebits.mlx._load")
+    texts = [str(w.message) for w in found if "is tested with MLX" in str(w.message)]
+    assert len(texts) == warns and (not warns or f"this is {version}" in texts[0])

@@ -4,6 +4,7 @@ gradients that samebits' own functions do not follow, versions."""
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import subprocess
 import sys
@@ -48,6 +49,14 @@ def test_calls_outside_of_modes_are_pytorchs():
     seconds, untouched, key_is_on, lines = json.loads(result.stdout or "null") or pytest.fail(result.stderr)
     assert untouched and not key_is_on and lines
     assert seconds < 0.2
+
+
+@pytest.mark.parametrize(("value", "calls"), [("1", 1), ("0", 0)])
+def test_environment(value, calls):
+    script = "import samebits.torch, torch; a = torch.ones(2, 2); a @ a; print(samebits.torch.report().invariant['mm'])"
+    environment = {**os.environ, "SAMEBITS_TORCH": value}
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert result.stdout == "1\n" if calls else "no mode is active" in result.stderr
 
 
 @torch.no_grad()
