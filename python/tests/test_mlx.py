@@ -28,7 +28,20 @@ def split_k(x, w):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    "name", ["linear", "bias", "matmul", "transposed", "@", "nn.Linear", "einsum", "tensordot", "inner", "addmm", "@="]
+    "name",
+    [
+        "linear",
+        "bias",
+        "matmul",
+        "transposed",
+        "@",
+        "nn.Linear",
+        "einsum",
+        "tensordot",
+        "inner",
+        "addmm",
+        "@=",
+    ],
 )
 def test_rows(name, dtype):
     w, b = random(65, 515, dtype=dtype), random(65, dtype=dtype)
@@ -110,6 +123,46 @@ def test_complex():
     assert bits(sm.matmul(a, b)) == samebits.matmul(np.array(a), np.array(b)).tobytes()
 
 
+def test_complex_addmm():
+    a, b, c = (random(*shape) + 1j * random(*shape) for shape in ((7, 60), (60, 5), (5,)))
+    with sm.batch_invariant_mode() as active:
+        assert not moved(lambda x: mx.addmm(c, x, b, alpha=0.5, beta=2.0), a)
+    assert set(active.invariant) == {"matmul"} and not active.stock
+
+
+def test_depth_of_none():
+    c = random(3, 5)
+    assert bits(sm.addmm(c, random(3, 0), random(0, 5), alpha=3.0, beta=2.0)) == bits(2 * c)
+
+
+def test_dtypes_are_promoted():
+    """A product of two dtypes is that of the wider one, as stock's."""
+    x, w = random(9, 300), random(300, 20).astype(mx.bfloat16)
+    assert bits(sm.matmul(x, w)) == bits(sm.matmul(x, w.astype(mx.float32)))
+    assert (x.astype(mx.float16) @ w).dtype == sm.matmul(x.astype(mx.float16), w).dtype == mx.float32
+
+
+def test_linear_algebra():
+    """Functions of mx.linalg that multiply: each matrix, and each right side, as alone."""
+    with mx.stream(mx.cpu):
+        a, b = random(9, 40, 40) + 8 * mx.eye(40), random(40, 33)
+        functions = {
+            "pinv": mx.linalg.pinv,
+            "cholesky_inv": lambda a: mx.linalg.cholesky_inv(mx.tril(a)),
+            "solve": lambda a: mx.linalg.solve(a, mx.broadcast_to(b, (a.shape[0], 40, 33))),
+            "solve_triangular": lambda a: mx.linalg.solve_triangular(mx.tril(a), b),
+        }
+        for name, function in functions.items():
+            stock = function(a)
+            with sm.batch_invariant_mode() as active:
+                assert not moved(getattr(mx.linalg, name) if name == "pinv" else function, a), name
+            assert active.invariant["matmul"] > 0 and not active.stock
+            assert close(function(a), stock, 1e-3)
+        with sm.batch_invariant_mode():
+            whole = mx.linalg.solve_triangular(mx.tril(a[0]), b)
+            assert bits(mx.linalg.solve_triangular(mx.tril(a[0]), b[:, 4:5])) == bits(whole[:, 4:5])
+
+
 def test_float64():
     with mx.stream(mx.cpu):
         a, b, c = (random(*shape).astype(mx.float64) for shape in ((7, 300), (300, 5), (7, 5)))
@@ -148,6 +201,20 @@ def test_quantized(mode, dtype):
     want = sm.matmul(y.astype(mx.float32), numbers).astype(dtype)
     assert bits(sm.quantized_matmul(y, *parts, transpose=False, **kwargs)) == bits(want)
     assert bits(sm.matmul(x.astype(mx.float32), numbers.T).astype(dtype)) == bits(ours)
+
+
+def test_quantized_layer():
+    """nn.QuantizedLinear adds its bias after the product, rounded a second time."""
+    layer = nn.QuantizedLinear(256, 48, bits=4, group_size=64)
+    layer.update({"bias": random(48)})
+    layer.set_dtype(mx.bfloat16)
+    x = random(9, 256, dtype=mx.bfloat16)
+    with sm.batch_invariant_mode() as active:
+        assert not moved(layer, x)
+        ours = layer(x)
+    parts = layer.weight, layer.scales, layer.biases
+    assert bits(ours) == bits(sm.quantized_matmul(x, *parts, group_size=64, bits=4) + layer.bias)
+    assert set(active.invariant) == {"quantized_matmul"}
 
 
 def test_quantized_batches():
@@ -277,6 +344,11 @@ def test_what_stock_computes_invariantly(dtype):
         "rms_norm": lambda x: mx.fast.rms_norm(x, None, 1e-6),
         "layer_norm": lambda x: mx.fast.layer_norm(x, None, None, 1e-6),
         "rope": lambda x: mx.fast.rope(x[:, None, :512], 64, traditional=False, base=1e4, scale=1.0, offset=3),
+        "vecdot": lambda x: mx.vecdot(x, x[:, ::-1]),
+        "cumsum": lambda x: mx.cumsum(x, -1),
+        "logcumsumexp": lambda x: mx.logcumsumexp(x, -1),
+        "group_norm": nn.GroupNorm(5, 515),
+        "hadamard": lambda x: mx.hadamard_transform(x[:, :512]),
         "silu": nn.silu,
         "gelu": nn.gelu,
         "exp": mx.exp,
@@ -300,3 +372,24 @@ def test_versions(version, warns, monkeypatch):
         runpy.run_module("samebits.mlx._load")
     texts = [str(w.message) for w in found if "is tested with MLX" in str(w.message)]
     assert len(texts) == warns and (not warns or f"this is {version}" in texts[0])
+
+
+def test_what_stock_computes_invariantly_in_float32():
+    functions = {
+        "fft": lambda x: mx.fft.fft(x).view(mx.float32),
+        "rfft": lambda x: mx.fft.rfft(x).view(mx.float32),
+        "norm": lambda x: mx.linalg.norm(x, axis=-1, keepdims=True),
+        "cross_entropy": lambda x: nn.losses.cross_entropy(x, mx.zeros(x.shape[0], dtype=mx.int32)),
+        "inv": lambda x: mx.linalg.inv(x[:, :16, None] * mx.eye(16) + x[:, None, 16:32], stream=mx.cpu),
+    }
+    x = random(33, 515)
+    assert [name for name, function in functions.items() if moved(function, x)] == []
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_stock_products_that_stand_still(dtype):
+    """MLX's loops over float16, bfloat16 and quantised weights (0.32.4 on the CPU); those of float32 are a BLAS's."""
+    w, x = random(48, 512, dtype=dtype), random(15, 512, dtype=dtype)
+    parts = mx.quantize(w, group_size=64, bits=4)
+    assert not moved(lambda x: mx.quantized_matmul(x, *parts, group_size=64, bits=4), x)
+    assert dtype == mx.float32 or not moved(lambda x: x @ w.T, x)

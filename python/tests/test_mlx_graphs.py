@@ -192,9 +192,28 @@ def test_modes_nest_and_belong_to_their_thread():
         sm.report()
 
 
-@pytest.mark.parametrize("call", ["conv2d", "block_masked_mm", "segmented_mm", "wide heads"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "conv_transpose",
+        "convolve",
+        "block_masked_mm",
+        "segmented_mm",
+        "qqmm",
+        "wide heads",
+    ],
+)
 def test_strict(call):
+    codes, scales = mx.quantize(random(8, 32), mode="mxfp8")
     calls = {
+        "conv1d": lambda: mx.conv1d(random(1, 9, 3), random(4, 3, 3)),
+        "conv3d": lambda: mx.conv3d(random(1, 5, 5, 5, 3), random(4, 3, 3, 3, 3)),
+        "conv_transpose": lambda: mx.conv_transpose2d(random(1, 9, 9, 3), random(4, 3, 3, 3)),
+        "convolve": lambda: mx.convolve(random(9), random(3)),
+        "qqmm": lambda: mx.qqmm(random(4, 32), codes, scales, mode="mxfp8"),
         "conv2d": lambda: mx.conv2d(random(1, 9, 9, 3), random(4, 3, 3, 3)),
         "block_masked_mm": lambda: mx.block_masked_mm(
             random(64, 64), random(64, 64), 32, mx.ones((2, 2), dtype=mx.bool_)

@@ -46,6 +46,8 @@ FUNCTIONS = (
     "vecdot",
 )
 METHODS = ("__matmul__", "__imatmul__")
+#: The same of mlx.core.linalg.
+LINALG = ("cholesky_inv", "pinv", "solve", "solve_triangular")
 
 
 def calls(stock: Function) -> Function:
@@ -87,7 +89,7 @@ def install() -> None:
     with _lock:
         if _installed:
             return
-        for owner, names in ((mx, FUNCTIONS), (mx.array, METHODS)):
+        for owner, names in ((mx, FUNCTIONS), (mx.array, METHODS), (mx.linalg, LINALG)):
             for name in names:
                 stock = getattr(owner, name, None)
                 if stock is not None:
