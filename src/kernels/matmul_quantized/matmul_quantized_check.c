@@ -9,8 +9,9 @@
 #include "formats/elements.h"
 #include "formats/quant.h"
 
-/* What the scales of the weights and the activations are made of. */
-enum { ORDINARY, EXTREME, POISONED, KINDS };
+/* What the scales of the weights and the activations are made of. TINY is for scales in f32, which affine formats alone
+ * have: where a factor of 2^-12 is exact, and where it is not. */
+enum { ORDINARY, EXTREME, POISONED, TINY, KINDS };
 
 /* Random blocks, of which every byte is valid. Scales: finite of ordinary size, or any bits: subnormal, Inf, NaN. */
 static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_t *bytes, check_rng *rng)
@@ -37,8 +38,14 @@ static void random_rows(samebits_format format, int kind, int64_t blocks, uint8_
 /* Scales and biases of an affine format. */
 static void random_scales(samebits_format type, int kind, int64_t count, uint8_t *scales, check_rng *rng)
 {
+    const uint32_t least = check_below(rng, 2) ? 13 : 0;
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits = (uint32_t)check_next(rng);
+        if (kind == TINY) {
+            const uint32_t exponent = least + (uint32_t)check_below(rng, 13);
+            sb_set_element(type, scales, i, sb_float((bits & 0x807FFFFF) | exponent << 23));
+            continue;
+        }
         const float ordinary = (float)((int)(bits % 4001) - 2000) * 0x1p-9f;
         if (kind == ORDINARY || check_below(rng, kind == EXTREME ? 2 : 400)) {
             sb_set_element(type, scales, i, ordinary);
@@ -70,7 +77,7 @@ static void random_x(int kind, int64_t rows, int64_t k, float *x, check_rng *rng
     check_floats(rng, x, rows * k);
     for (int64_t i = 0; i < rows * k; i += 32) {
         const int64_t what = check_below(rng, 8), n = SB_MIN(32, rows * k - i);
-        const float scale = kind == EXTREME ? 0x1p90f : what == 0 ? 0x1p-90f : 1.0f;
+        const float scale = kind == EXTREME || kind == TINY ? 0x1p90f : what == 0 ? 0x1p-90f : 1.0f;
         for (int64_t j = 0; j < n; j++) {
             if (kind == ORDINARY && what < 4) x[i + j] = (float)(check_below(rng, 255) - 127) * 0.5f; /* ties */
             if (what == 1) x[i + j] = x[i + j] < 0.0f ? -3.0f : 3.0f;                                 /* all at 127 */
@@ -209,11 +216,12 @@ void check_matmul_quantized(void)
         const int block = sb_format_info(ref->format)->block;
         for (size_t d = 0; d < sizeof depths / sizeof *depths; d++)
             for (size_t h = 0; h < sizeof heights / sizeof *heights; h++)
-                for (int kind = 0; kind < KINDS; kind++) {
+                for (int kind = 0; kind < (sb_format_is_affine(ref->format) ? KINDS : TINY); kind++) {
                     const int64_t blocks = sb_ceil_div(depths[d], block / 32);
                     sb_group group = {0};
                     if (sb_format_is_affine(ref->format))
-                        group = (sb_group){1 << check_below(&rng, 3), (samebits_format)check_below(&rng, 3)};
+                        group = (sb_group){1 << check_below(&rng, 3),
+                                           kind == TINY ? SAMEBITS_FORMAT_F32 : (samebits_format)check_below(&rng, 3)};
                     const test t = {.ref = ref,
                                     .kind = kind,
                                     .rows = heights[h],

@@ -27,8 +27,12 @@
  * then goes through memory. Measured with 4-bit weights at M = 1: a third more time. */
 #if defined(__AVX2__) && SB_VL == 8
 #define KEEP_IN_MEMORY(array) __asm__("" : "+m"(array))
+#define READ_ANEW(pointer)    __asm__("" : "+r"(pointer))
+#define HAS_MASKED            1
 #else
 #define KEEP_IN_MEMORY(array)
+#define READ_ANEW(pointer)
+#define HAS_MASKED 0
 #endif
 
 /* AVX-512 turns 4 bits into a float in one instruction. */
@@ -124,8 +128,8 @@ SB_INLINE void half_scales(samebits_format f, const step_scales *scales, vf d[2]
     }
 }
 
-/* All of k for one tile of rows. */
-SB_INLINE void few_rows(samebits_format f, int rows, int panels, int64_t apart, const sb_matmul_args *a, int64_t panel)
+/* All of k for one tile of rows, each weight from its byte. */
+SB_INLINE void byte_rows(samebits_format f, int rows, int panels, int64_t apart, const sb_matmul_args *a, int64_t panel)
 {
     const int vectors = panels * PANEL_VECTORS;
     const int64_t steps = a->k / SB_STEP, stride = apart * a->panel_size;
@@ -177,6 +181,118 @@ SB_INLINE void few_rows(samebits_format f, int rows, int panels, int64_t apart, 
         const int64_t column = (panel + v / PANEL_VECTORS * apart) * SB_PANEL + v % PANEL_VECTORS * SB_VL;
         vf_store(a->acc + r * a->acc_stride + column, total[r][v]);
     }
+}
+
+/* One row and nibbles: AVX2 spends much of its time on moving them down. A nibble where it lies is 16^j q, and
+ * 16^j q * (d / 16^j) is the exact product d q, as long as d / 16^j is exact too. */
+SB_INLINE int is_masked(samebits_format f, int rows)
+{
+    return HAS_MASKED && rows == 1 && sb_quant_low_bits(f) == 4 && !sb_quant_high_bits(f) && sb_quant_has_min(f);
+}
+
+typedef struct {
+    vf d[4][MAX_VECTORS], m[MAX_VECTORS]; /* d / 16^j */
+} nibble_scales;
+
+SB_INLINE int steps_a_scale(samebits_format f, sb_group group) { return sb_format_is_affine(f) ? group.steps : 1; }
+
+SB_INLINE void read_nibble_scales(samebits_format f, int vectors, sb_group group, const uint8_t *scales, int64_t stride,
+                                  int64_t step, nibble_scales *out)
+{
+    SB_UNROLL
+    for (int v = 0; v < vectors; v++) {
+        const step_scales read =
+            read_scales(f, group, scales + v / PANEL_VECTORS * stride, step, v % PANEL_VECTORS * SB_VL);
+        out->m[v] = read.m;
+        out->d[0][v] = read.d;
+        out->d[1][v] = vf_mul(read.d, vf_set1(0x1p-4f));
+        out->d[2][v] = vf_mul(read.d, vf_set1(0x1p-8f));
+        out->d[3][v] = vf_mul(read.d, vf_set1(0x1p-12f));
+    }
+}
+
+/* Whether d / 16^j is exact for all factors of these columns: 0, or normal. */
+SB_INLINE int scales_are_exact(samebits_format f, int vectors, int64_t stride, const sb_matmul_args *a,
+                               const uint8_t *scales)
+{
+    const vf least = vf_set1(0x1p-114f);
+    vm exact = vf_eq(least, least);
+    for (int64_t s = 0; s < a->k / SB_STEP; s += steps_a_scale(f, a->group)) {
+        nibble_scales at;
+        read_nibble_scales(f, vectors, a->group, scales, stride, s, &at);
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            const vf d = at.d[0][v], size = vi_as_f(vi_and(vf_bits(d), vi_set1(INT32_MAX)));
+            exact = vm_and(exact, vf_lt(least, vf_select(vf_eq(d, vf_zero()), vf_set1(1.0f), size)));
+        }
+    }
+    return vm_all(exact);
+}
+
+/* A step of one row. Sums, fields and minima fill the registers; what else is read again costs nothing. */
+SB_INLINE void masked_step(int vectors, int64_t stride, const uint8_t *step, const float *x, nibble_scales *scales,
+                           vf sum[MAX_VECTORS])
+{
+    vf m[MAX_VECTORS];
+    SB_UNROLL
+    for (int v = 0; v < vectors; v++) m[v] = scales->m[v];
+    SB_UNROLL
+    for (int n = 0; n < 8; n++) {
+        vi fields[MAX_VECTORS];
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++)
+            fields[v] = vi_load(step + v / PANEL_VECTORS * stride + n % 4 * SB_PLANE + v % PANEL_VECTORS * 4 * SB_VL);
+        SB_UNROLL
+        for (int i = 0; i < 4; i++) {
+            const int j = n / 4 + 2 * (i % 2);
+            KEEP_IN_MEMORY(*scales);
+            READ_ANEW(x);
+            SB_UNROLL
+            for (int v = 0; v < vectors; v++) {
+                if (i == 2) fields[v] = vi_shr(fields[v], 16);
+                const vf q = vi_to_f(vi_and(fields[v], vi_set1(15 << 4 * j)));
+                sum[v] = vf_fma(vf_set1(x[4 * n + i]), vf_fms(scales->d[j][v], q, m[v]), sum[v]);
+            }
+        }
+    }
+}
+
+/* All of k for one row, by masks. Not inlined: it needs all registers. */
+static __attribute__((noinline)) void masked_row(samebits_format f, int panels, int64_t apart, const sb_matmul_args *a,
+                                                 int64_t panel)
+{
+    const int vectors = panels * PANEL_VECTORS;
+    const int64_t steps = a->k / SB_STEP, stride = apart * a->panel_size;
+    const uint8_t *w = a->w + panel * a->panel_size, *at = sb_quant_scales(f, w, a->k);
+    const float *x = a->x;
+    vf sum[MAX_VECTORS], total[MAX_VECTORS];
+    nibble_scales scales;
+    SB_UNROLL
+    for (int v = 0; v < vectors; v++) total[v] = sum[v] = vf_zero();
+    for (int64_t s = 0; s < steps; s++, x += SB_STEP) {
+        if (s % steps_a_scale(f, a->group) == 0) read_nibble_scales(f, vectors, a->group, at, stride, s, &scales);
+        KEEP_IN_MEMORY(total);
+        prefetch_step(f, panels, stride, a, w, s);
+        masked_step(vectors, stride, w + s * sb_quant_step_bytes(f), x, &scales, sum);
+        if (s % (SB_CHUNK / SB_STEP) == SB_CHUNK / SB_STEP - 1 || s == steps - 1) SB_UNROLL
+        for (int v = 0; v < vectors; v++) {
+            total[v] = s < SB_CHUNK / SB_STEP ? sum[v] : vf_add(total[v], sum[v]);
+            sum[v] = vf_zero();
+        }
+    }
+    SB_UNROLL
+    for (int v = 0; v < vectors; v++)
+        vf_store(a->acc + (panel + v / PANEL_VECTORS * apart) * SB_PANEL + v % PANEL_VECTORS * SB_VL, total[v]);
+}
+
+/* All of k for one tile of rows. */
+SB_INLINE void few_rows(samebits_format f, int rows, int panels, int64_t apart, const sb_matmul_args *a, int64_t panel)
+{
+    const uint8_t *scales = sb_quant_scales(f, a->w + panel * a->panel_size, a->k);
+    if (is_masked(f, rows) && scales_are_exact(f, panels * PANEL_VECTORS, apart * a->panel_size, a, scales))
+        masked_row(f, panels, apart, a, panel);
+    else
+        byte_rows(f, rows, panels, apart, a, panel);
 }
 
 /* `count` steps of a panel as f32: out[k][stride]. */
