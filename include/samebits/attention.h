@@ -25,7 +25,7 @@ typedef struct samebits_attention_params {
     const DLTensor *sinks;  /* NULL, or f32 (H): a logit that joins maximum and denominator */
     const DLTensor *key_index;  /* NULL, or int32 (B, Lmax): the key rows of each sequence, in list order */
     const DLTensor *key_length; /* NULL, or int32 (B): how many entries of the list (or of Lk) count */
-    samebits_format k_format;   /* what a uint8 k holds: SAMEBITS_FORMAT_Q8_0, the default and the only one */
+    samebits_format k_format;   /* what a uint8 k holds: Q8_0 (default), Q4_0, Q4_1, Q5_0, Q5_1 or IQ4_NL */
     samebits_format v_format;   /* what a uint8 v holds, likewise */
 } samebits_attention_params;
 
@@ -34,14 +34,11 @@ SAMEBITS_API void samebits_attention_params_default(samebits_attention_params *p
 /* out = softmax(mask(scale * q k^T)) v, for each query row and head over its visible keys.
  * Shapes: q (B, H, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv), out (B, H, Lq, Dv); H a multiple of Hkv;
  *   D and Dv 1..576; a B of 1 in k or v broadcasts. q f32, f16 or bf16; k and v each any of these,
- *   or uint8 Q8_0 blocks, the last dimension being the bytes of a row (contiguous); out q's dtype or f32; any
- *   strides >= 0. B, H, Lq and Lk may be 0.
- *   A query without a visible key gives 0. Hidden keys are never read.
- * Order: portable-1, spec/ops/attention.md: exact over keys, so neither their place in memory nor the
- *   order of the list (without causal) nor any split moves a bit.
- * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, FORMAT, PARAM,
- *   MEMORY; out is then untouched.
- * Threads: any. params may be NULL. */
+ *   or uint8 blocks (params.k_format, v_format), the last dimension being the bytes of a row (contiguous); out q's
+ * dtype or f32; any strides >= 0. B, H, Lq and Lk may be 0. A query without a visible key gives 0. Hidden keys are
+ * never read. Order: portable-1, spec/ops/attention.md: exact over keys, so neither their place in memory nor the order
+ * of the list (without causal) nor any split moves a bit. Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP,
+ * OVERFLOW, FORMAT, PARAM, MEMORY; out is then untouched. Threads: any. params may be NULL. */
 SAMEBITS_API samebits_status samebits_attention(samebits_context *context, const DLTensor *q, const DLTensor *k,
                                                 const DLTensor *v, const samebits_attention_params *params,
                                                 DLTensor *out);

@@ -47,11 +47,10 @@ static void open_extras(const struct ggml_tensor *mask, const struct ggml_tensor
 
 /* --- FLASH_ATTN_EXT: src q (D, Lq, H, B), k (D, Lk, Hkv, B), v (Dv, Lk, Hkv, B), mask, sinks --- */
 
-/* The quantised ones whose weights are one product, which no compiler can round differently. */
 static bool supports_cache(enum ggml_type type)
 {
-    return sbg_is_float(type) || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q5_0 || type == GGML_TYPE_Q4_0 ||
-           type == GGML_TYPE_IQ4_NL;
+    return sbg_is_float(type) || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q5_1 || type == GGML_TYPE_Q5_0 ||
+           type == GGML_TYPE_Q4_1 || type == GGML_TYPE_Q4_0 || type == GGML_TYPE_IQ4_NL;
 }
 
 static bool supports_attention(const struct ggml_tensor *op)
@@ -68,58 +67,10 @@ static bool supports_attention(const struct ggml_tensor *op)
     return !sinks || sinks->type == GGML_TYPE_F32;
 }
 
-/* A quantised cache in f32, contiguous (B, H, L, D), in memory of the arena that the caller gives back. */
-static samebits_status widen(sbg_backend *backend, const struct ggml_tensor *t, sbg_view *view, size_t *size)
-{
-    *size = (size_t)(t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3]) * sizeof(float);
-    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
-    float *out = arena.alloc(arena.user, *size ? *size : 1, 64);
-    if (!out) return SAMEBITS_ERR_MEMORY;
-    view->tensor = (DLTensor){.data = out,
-                              .device = {kDLCPU, 0},
-                              .ndim = 4,
-                              .dtype = {kDLFloat, 32, 1},
-                              .shape = view->shape,
-                              .strides = view->stride};
-    int64_t stride = 1;
-    for (int i = 0; i < 4; i++) {
-        view->shape[3 - i] = t->ne[i];
-        view->stride[3 - i] = stride;
-        stride *= t->ne[i];
-    }
-    for (int64_t i3 = 0; i3 < t->ne[3]; i3++)
-        for (int64_t i2 = 0; i2 < t->ne[2]; i2++)
-            for (int64_t i1 = 0; i1 < t->ne[1]; i1++, out += t->ne[0])
-                sbg_widen_row(t->type,
-                              (const char *)t->data + i1 * (int64_t)t->nb[1] + i2 * (int64_t)t->nb[2] +
-                                  i3 * (int64_t)t->nb[3],
-                              out, t->ne[0]);
-    return SAMEBITS_OK;
-}
-
-typedef struct {
-    sbg_view view;
-    size_t size; /* of memory to give back; 0: the cache itself */
-} cache_view;
-
-static samebits_status open_cache(sbg_backend *backend, const struct ggml_tensor *tensor, cache_view *cache)
-{
-    cache->size = 0;
-    if (!sbg_is_float(tensor->type)) return widen(backend, tensor, &cache->view, &cache->size);
-    sbg_view_of(tensor, &cache->view);
-    return SAMEBITS_OK;
-}
-
-static void close_cache(sbg_backend *backend, cache_view *cache)
-{
-    const samebits_allocator arena = sbg_arena_allocator(&backend->arena);
-    if (cache->size) arena.free(arena.user, cache->view.tensor.data, cache->size);
-}
-
 static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
 {
     const struct ggml_tensor *q = op->src[0];
-    sbg_view query, out;
+    sbg_view query, k, v, out;
     extras e;
     samebits_attention_params p;
     samebits_attention_params_default(&p);
@@ -132,15 +83,11 @@ static samebits_status attention(sbg_backend *backend, struct ggml_tensor *op)
     p.mask = e.mask;
     p.slopes = e.slopes;
     p.sinks = e.sinks;
-    cache_view k, v = {.size = 0};
-    samebits_status status = open_cache(backend, op->src[1], &k);
-    if (status) return status;
-    status = open_cache(backend, op->src[2], &v);
-    if (!status)
-        status = samebits_attention(backend->samebits, &query.tensor, &k.view.tensor, &v.view.tensor, &p, &out.tensor);
-    close_cache(backend, &v);
-    close_cache(backend, &k);
-    return status;
+    sbg_view_of(op->src[1], &k);
+    sbg_view_of(op->src[2], &v);
+    p.k_format = sbg_format(op->src[1]->type);
+    p.v_format = sbg_format(op->src[2]->type);
+    return samebits_attention(backend->samebits, &query.tensor, &k.tensor, &v.tensor, &p, &out.tensor);
 }
 
 /* --- SOFT_MAX: x (N, M, H, B), mask, sinks --- */

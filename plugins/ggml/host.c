@@ -29,7 +29,6 @@ bool sbg_host_find(const void *caller)
         {"ggml_graph_node", &sbg_ggml.graph_node},
         {"ggml_op_name", &sbg_ggml.op_name},
         {"ggml_type_name", &sbg_ggml.type_name},
-        {"ggml_get_type_traits", &sbg_ggml.type_traits},
         {"ggml_log_internal", &sbg_ggml.log},
     };
     void *library = library_of(caller);

@@ -25,7 +25,6 @@ typedef struct sbg_host {
     struct ggml_tensor *(*graph_node)(struct ggml_cgraph *, int);
     const char *(*op_name)(enum ggml_op);
     const char *(*type_name)(enum ggml_type);
-    const struct ggml_type_traits *(*type_traits)(enum ggml_type);
     void (*log)(enum ggml_log_level, const char *, ...);
 } sbg_host;
 
@@ -92,7 +91,8 @@ typedef struct sbg_view {
 /* SAMEBITS_FORMAT_COUNT for a type that samebits does not read. */
 samebits_format sbg_format(enum ggml_type type);
 bool sbg_is_float(enum ggml_type type);
-/* The four dims of a tensor of floats or int32, outermost first. Ownership: points into `view` and the tensor. */
+/* The four dims of a tensor of floats, int32 or blocks (the last in bytes), outermost first. Ownership: points into
+ * `view` and the tensor. */
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view);
 /* Rows of a tensor's first matrix as samebits_weights_prepare wants them, read from `data`. */
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view);
@@ -103,8 +103,6 @@ void sbg_vector_of(const float *data, int64_t count, sbg_view *view);
 void sbg_swap_dims(sbg_view *view, int a, int b);
 /* An op's parameter that is a float. */
 float sbg_param(const struct ggml_tensor *op, int index);
-/* Widens a row with the host's own function, the one its own ops use. */
-void sbg_widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n);
 
 typedef struct sbg_backend {
     const sbg_options *options;

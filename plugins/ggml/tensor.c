@@ -40,7 +40,8 @@ static DLDataType dtype_of(enum ggml_type type)
 {
     if (type == GGML_TYPE_F32) return (DLDataType){kDLFloat, 32, 1};
     if (type == GGML_TYPE_I32) return (DLDataType){kDLInt, 32, 1};
-    return (DLDataType){type == GGML_TYPE_F16 ? kDLFloat : kDLBfloat, 16, 1};
+    if (sbg_is_float(type)) return (DLDataType){type == GGML_TYPE_F16 ? kDLFloat : kDLBfloat, 16, 1};
+    return (DLDataType){kDLUInt, 8, 1}; /* blocks, as bytes */
 }
 
 static void start(sbg_view *view, const void *data, int ndim, DLDataType dtype)
@@ -53,27 +54,35 @@ static void start(sbg_view *view, const void *data, int ndim, DLDataType dtype)
                               .strides = view->stride};
 }
 
+/* Dim `dim` is ggml's first: elements, or the bytes of a row of blocks. */
+static void put_columns(const struct ggml_tensor *tensor, int dim, sbg_view *view)
+{
+    size_t row = 0;
+    view->shape[dim] = tensor->ne[0];
+    view->stride[dim] = (int64_t)tensor->nb[0] / (view->tensor.dtype.bits / 8);
+    if (view->tensor.dtype.code != kDLUInt) return;
+    samebits_format_row_size(sbg_format(tensor->type), tensor->ne[0], &row);
+    view->shape[dim] = (int64_t)row;
+    view->stride[dim] = 1;
+}
+
 void sbg_view_of(const struct ggml_tensor *tensor, sbg_view *view)
 {
+    enum { LAST = GGML_MAX_DIMS - 1 };
     start(view, tensor->data, GGML_MAX_DIMS, dtype_of(tensor->type));
-    const int64_t size = view->tensor.dtype.bits / 8;
-    for (int i = 0; i < GGML_MAX_DIMS; i++) {
-        view->shape[i] = tensor->ne[GGML_MAX_DIMS - 1 - i];
-        view->stride[i] = (int64_t)tensor->nb[GGML_MAX_DIMS - 1 - i] / size;
+    for (int i = 0; i < LAST; i++) {
+        view->shape[i] = tensor->ne[LAST - i];
+        view->stride[i] = (int64_t)tensor->nb[LAST - i] / (view->tensor.dtype.bits / 8);
     }
+    put_columns(tensor, LAST, view);
 }
 
 void sbg_rows_of(const struct ggml_tensor *tensor, const void *data, sbg_view *view)
 {
-    const bool is_float = sbg_is_float(tensor->type);
-    start(view, data, 2, is_float ? dtype_of(tensor->type) : (DLDataType){kDLUInt, 8, 1});
-    size_t row = 0;
-    samebits_format_row_size(sbg_format(tensor->type), tensor->ne[0], &row);
-    const int64_t size = !is_float ? 1 : tensor->type == GGML_TYPE_F32 ? 4 : 2;
+    start(view, data, 2, dtype_of(tensor->type));
     view->shape[0] = tensor->ne[1];
-    view->shape[1] = is_float ? tensor->ne[0] : (int64_t)row;
-    view->stride[0] = (int64_t)tensor->nb[1] / size;
-    view->stride[1] = is_float ? (int64_t)tensor->nb[0] / size : 1;
+    view->stride[0] = (int64_t)tensor->nb[1] / (view->tensor.dtype.bits / 8);
+    put_columns(tensor, 1, view);
 }
 
 void sbg_vector_of(const float *data, int64_t count, sbg_view *view)
@@ -97,12 +106,4 @@ float sbg_param(const struct ggml_tensor *op, int index)
     float value;
     memcpy(&value, &op->op_params[index], sizeof value);
     return value;
-}
-
-void sbg_widen_row(enum ggml_type type, const void *bytes, float *out, int64_t n)
-{
-    if (type == GGML_TYPE_F32)
-        memcpy(out, bytes, (size_t)n * sizeof *out);
-    else
-        sbg_ggml.type_traits(type)->to_float(bytes, out, n);
 }

@@ -200,7 +200,7 @@ SB_INLINE float sb_quant_float(samebits_format f, const sb_quant_block *b, int s
 }
 
 /* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
- * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, and fma is as good. */
+ * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, with fma or without. */
 SB_INLINE float sb_quant_weight(samebits_format f, const sb_quant_block *b, int s, int i)
 {
     if (sb_format_is_scaled(f)) return sb_quant_float(f, b, s, i);
@@ -208,7 +208,9 @@ SB_INLINE float sb_quant_weight(samebits_format f, const sb_quant_block *b, int 
     const float scaled =
         sb_quant_has_e4m3(f) ? sb_quant_half_scale(f, b, j) : sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j);
     const float q = (float)sb_quant_integer(f, b->q[s * SB_STEP + i]);
-    return sb_quant_has_min(f) ? fmaf(scaled, q, -(sb_quant_dmin(f, b) * (float)b->min[j])) : scaled * q;
+    if (!sb_quant_has_min(f)) return scaled * q;
+    const float min = sb_quant_dmin(f, b) * (float)b->min[j];
+    return sb_format_is_affine(f) ? fmaf(scaled, q, -min) : scaled * q - min;
 }
 
 #endif

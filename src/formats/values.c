@@ -2,9 +2,28 @@
 #include "formats/elements.h"
 #include "formats/quant.h"
 
+/* The format is a constant: half a step has one scale, which the compiler keeps. */
+SB_INLINE void values_of(samebits_format f, const sb_quant_block *restrict block, int64_t count, float *restrict out)
+{
+    for (int s = 0; s < count / SB_STEP; s++)
+        for (int h = 0; h < SB_STEP; h += SB_STEP / 2)
+            for (int i = h; i < h + SB_STEP / 2; i++) out[s * SB_STEP + i] = sb_quant_weight(f, block, s, i);
+}
+
 static void block_values(samebits_format format, const sb_quant_block *block, int64_t count, float *out)
 {
-    for (int i = 0; i < count; i++) out[i] = sb_quant_weight(format, block, i / SB_STEP, i % SB_STEP);
+    switch (format) {
+    case SAMEBITS_FORMAT_Q4_0: values_of(SAMEBITS_FORMAT_Q4_0, block, count, out); break;
+    case SAMEBITS_FORMAT_Q4_1: values_of(SAMEBITS_FORMAT_Q4_1, block, count, out); break;
+    case SAMEBITS_FORMAT_Q5_0: values_of(SAMEBITS_FORMAT_Q5_0, block, count, out); break;
+    case SAMEBITS_FORMAT_Q5_1: values_of(SAMEBITS_FORMAT_Q5_1, block, count, out); break;
+    case SAMEBITS_FORMAT_Q8_0: values_of(SAMEBITS_FORMAT_Q8_0, block, count, out); break;
+    case SAMEBITS_FORMAT_IQ4_NL: values_of(SAMEBITS_FORMAT_IQ4_NL, block, count, out); break;
+    case SAMEBITS_FORMAT_Q4_K: values_of(SAMEBITS_FORMAT_Q4_K, block, count, out); break;
+    case SAMEBITS_FORMAT_Q5_K: values_of(SAMEBITS_FORMAT_Q5_K, block, count, out); break;
+    case SAMEBITS_FORMAT_Q6_K: values_of(SAMEBITS_FORMAT_Q6_K, block, count, out); break;
+    default: values_of(format, block, count, out); break;
+    }
 }
 
 void sb_row_values(const sb_rows *rows, int64_t row, float *out)

@@ -31,6 +31,9 @@ static samebits_status check_params(const samebits_attention_params *p)
     return SAMEBITS_OK;
 }
 
+/* Blocks of 32 weights with a scale of f16, as caches have them. */
+static int is_cache(samebits_format f) { return f >= SAMEBITS_FORMAT_Q4_0 && f <= SAMEBITS_FORMAT_IQ4_NL; }
+
 /* K or V: its format and the number of columns that its last dimension holds. */
 static samebits_status describe_kv(const DLTensor *t, const char *name, samebits_format blocks, sb_view *view,
                                    samebits_format *format, int64_t *width)
@@ -44,18 +47,19 @@ static samebits_status describe_kv(const DLTensor *t, const char *name, samebits
         *format = of_dtype[view->dtype];
         return SAMEBITS_OK;
     }
-    if (blocks != SAMEBITS_FORMAT_Q8_0)
-        return sb_fail(SAMEBITS_ERR_FORMAT, "%s is uint8 with params.%s_format %s, want q8_0", name, name,
-                       samebits_format_name(blocks));
-    if (view->shape[3] % 34)
+    if (!is_cache(blocks))
         return sb_fail(SAMEBITS_ERR_FORMAT,
-                       "a row of %s has %lld bytes, want a multiple of 34, the block of format q8_0", name,
-                       (long long)view->shape[3]);
+                       "%s is uint8 with params.%s_format %s, want q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl", name, name,
+                       samebits_format_name(blocks));
+    const sb_format *info = sb_format_info(blocks);
+    if (view->shape[3] % info->block_bytes)
+        return sb_fail(SAMEBITS_ERR_FORMAT, "a row of %s has %lld bytes, want a multiple of %d, the block of format %s",
+                       name, (long long)view->shape[3], info->block_bytes, info->name);
     if (view->shape[3] && view->stride[3] != 1)
         return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between bytes of a row, want 1", name,
                        (long long)view->stride[3]);
-    *format = SAMEBITS_FORMAT_Q8_0;
-    *width = view->shape[3] / 34 * 32;
+    *format = blocks;
+    *width = view->shape[3] / info->block_bytes * info->block;
     return SAMEBITS_OK;
 }
 

@@ -162,9 +162,11 @@ static void test_shapes(void **state)
     op_expect(&c, SAMEBITS_ERR_SHAPE, "q", "32 columns against 8");
     samebits_attention_params p;
     samebits_attention_params_default(&p);
-    p.k_format = SAMEBITS_FORMAT_Q4_0;
     c.user = &p;
-    op_expect(&c, SAMEBITS_ERR_FORMAT, "k", "blocks of another format");
+    p.k_format = SAMEBITS_FORMAT_Q4_K;
+    op_expect(&c, SAMEBITS_ERR_FORMAT, "k", "blocks that no cache has");
+    p.k_format = SAMEBITS_FORMAT_Q4_0;
+    op_expect(&c, SAMEBITS_ERR_FORMAT, "k", "34 bytes are no blocks of 18");
 }
 
 static void test_empty(void **state)

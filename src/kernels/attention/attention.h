@@ -22,10 +22,10 @@
 /* A sum is high * 2^48 + low, 0 <= low < 2^48: exact for any number of keys below 2^31. */
 #define SB_SUM_SHIFT 48
 
-/* K or V of one KV head: row `key` is at data + key * row_stride. Strides in bytes; a row of Q8_0 is contiguous. */
+/* K or V of one KV head: row `key` is at data + key * row_stride. Strides in bytes; a row of blocks is contiguous. */
 typedef struct sb_kv {
     const char *data;
-    samebits_format format; /* F32, F16, BF16 or Q8_0 */
+    samebits_format format; /* F32, F16, BF16, or blocks of 32 with a scale of f16 */
     int64_t row_stride, col_stride;
     int64_t width; /* columns */
 } sb_kv;

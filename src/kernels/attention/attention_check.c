@@ -48,10 +48,14 @@ static void put_row(check_rng *rng, samebits_format f, int64_t width, int kind, 
         const uint16_t h = f == SAMEBITS_FORMAT_F16 ? sb_to_f16(x) : sb_to_bf16(x);
         if (f == SAMEBITS_FORMAT_F32) memcpy(row + 4 * i, &x, 4);
         if (f == SAMEBITS_FORMAT_F16 || f == SAMEBITS_FORMAT_BF16) memcpy(row + 2 * i, &h, 2);
-        if (f != SAMEBITS_FORMAT_Q8_0 || i % 32) continue;
-        const uint16_t d = sb_to_f16(x * 0x1p-6f);
-        memcpy(row + i / 32 * 34, &d, 2);
-        check_bytes(rng, row + i / 32 * 34 + 2, 32);
+        if (sb_format_is_float(f) || i % 32) continue;
+        const int bytes = sb_format_info(f)->block_bytes;
+        uint8_t *block = row + i / 32 * bytes;
+        const uint16_t d = sb_to_f16(x * (f == SAMEBITS_FORMAT_Q8_0 ? 0x1p-6f : 0x1p-3f)),
+                       m = sb_to_f16(value(rng, kind) * scale);
+        check_bytes(rng, block, (size_t)bytes);
+        memcpy(block, &d, 2);
+        if (f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1) memcpy(block + 2, &m, 2);
     }
 }
 
@@ -191,6 +195,8 @@ void check_attention(void)
 {
     static const samebits_format formats[] = {SAMEBITS_FORMAT_F16, SAMEBITS_FORMAT_BF16, SAMEBITS_FORMAT_F32,
                                               SAMEBITS_FORMAT_Q8_0};
+    static const samebits_format blocks[] = {SAMEBITS_FORMAT_Q4_0, SAMEBITS_FORMAT_Q4_1,   SAMEBITS_FORMAT_Q5_0,
+                                             SAMEBITS_FORMAT_Q5_1, SAMEBITS_FORMAT_IQ4_NL, SAMEBITS_FORMAT_Q8_0};
     static const int64_t lengths[] = {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 255, 257};
     static const int64_t widths[] = {1, 31, 64, 72, 80, 96, 128, 192, 256, 257, 576};
     static const float spreads[] = {0.01f, 0.5f, 2.0f, 8.0f};
@@ -212,8 +218,14 @@ void check_attention(void)
                        .ranged = (int)check_below(&rng, 2),
                        .capped = (int)check_below(&rng, 2)};
             s.memory_rows = s.keys + check_below(&rng, 20);
-            if (s.k == SAMEBITS_FORMAT_Q8_0) s.k_width = sb_round_up(s.k_width, 32);
-            if (s.v == SAMEBITS_FORMAT_Q8_0) s.v_width = sb_round_up(s.v_width, 32);
+            if (s.k == SAMEBITS_FORMAT_Q8_0) {
+                s.k = blocks[check_below(&rng, sizeof blocks / sizeof *blocks)];
+                s.k_width = sb_round_up(s.k_width, 32);
+            }
+            if (s.v == SAMEBITS_FORMAT_Q8_0) {
+                s.v = blocks[check_below(&rng, sizeof blocks / sizeof *blocks)];
+                s.v_width = sb_round_up(s.v_width, 32);
+            }
             if (check_takes()) compare(&rows[i], &rows[0], &s, &rng);
         }
     }

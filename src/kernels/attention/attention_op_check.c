@@ -7,13 +7,15 @@
 
 #include "base/float16.h"
 #include "check/check.h"
+#include "formats/formats.h"
 
-typedef enum { F32, F16, BF16, Q8_0 } kind;
+typedef enum { F32, F16, BF16, BLOCKS } kind;
 typedef enum { SEE_ALL, CAUSAL, WINDOW, MASK_BOOL, MASK_ADD } hiding;
 
 typedef struct {
     int64_t batches, heads, kv_heads, queries, keys, width, v_width;
     kind q, k, v, out;
+    samebits_format blocks; /* of k and v, where they are */
     hiding hide;
     float softcap, spread, value_scale;
     int sinks, slopes, head_mask;
@@ -42,7 +44,10 @@ typedef struct {
 static const int64_t window_length = 37;
 static const int element_bytes[] = {4, 2, 2, 1};
 
-static int64_t row_bytes(kind k, int64_t width) { return k == Q8_0 ? width / 32 * 34 : width * element_bytes[k]; }
+static int64_t row_bytes(const op_case *c, kind k, int64_t width)
+{
+    return k == BLOCKS ? width / 32 * sb_format_info(c->blocks)->block_bytes : width * element_bytes[k];
+}
 
 static float uniform(check_rng *rng) { return (float)check_below(rng, 1 << 20) * 0x1p-19f - 1.0f; }
 
@@ -60,21 +65,25 @@ static float as_stored(kind k, float x)
     return k == F32 ? x : k == F16 ? sb_from_f16(sb_to_f16(x)) : sb_from_bf16(sb_to_bf16(x));
 }
 
-static void put_row(check_rng *rng, kind k, int64_t width, float scale, uint8_t *row)
+static void put_row(check_rng *rng, const op_case *c, kind k, int64_t width, float scale, uint8_t *row)
 {
+    const int bytes = sb_format_info(c->blocks)->block_bytes;
     for (int64_t i = 0; i < width; i++) {
-        if (k != Q8_0) {
+        if (k != BLOCKS) {
             put(k, row, i, uniform(rng) * scale);
         } else if (i % 32 == 0) {
-            put(F16, row + i / 32 * 34, 0, uniform(rng) * scale * 0x1p-6f);
-            check_bytes(rng, row + i / 32 * 34 + 2, 32);
+            uint8_t *block = row + i / 32 * bytes;
+            check_bytes(rng, block, (size_t)bytes);
+            put(F16, block, 0, uniform(rng) * scale * 0x1p-6f);
+            if (c->blocks == SAMEBITS_FORMAT_Q4_1 || c->blocks == SAMEBITS_FORMAT_Q5_1)
+                put(F16, block, 1, uniform(rng) * scale);
         }
     }
 }
 
 static op_data make_data(const op_case *c, check_rng *rng)
 {
-    const int64_t kb = row_bytes(c->k, c->width), vb = row_bytes(c->v, c->v_width),
+    const int64_t kb = row_bytes(c, c->k, c->width), vb = row_bytes(c, c->v, c->v_width),
                   rows = c->batches * c->kv_heads * c->keys;
     const int64_t q = c->batches * c->heads * c->queries * c->width;
     op_data d = {.q = check_alloc((size_t)q * 4),
@@ -85,8 +94,8 @@ static op_data make_data(const op_case *c, check_rng *rng)
                  .slopes = check_alloc((size_t)c->heads * 4)};
     for (int64_t i = 0; i < q; i++) d.q[i] = as_stored(c->q, uniform(rng) * c->spread);
     for (int64_t i = 0; i < rows; i++) {
-        put_row(rng, c->k, c->width, 1.0f, d.k + i * kb);
-        put_row(rng, c->v, c->v_width, c->value_scale, d.v + i * vb);
+        put_row(rng, c, c->k, c->width, 1.0f, d.k + i * kb);
+        put_row(rng, c, c->v, c->v_width, c->value_scale, d.v + i * vb);
     }
     for (int64_t h = 0; h < c->heads; h++) {
         d.sinks[h] = uniform(rng) * 3.0f;
@@ -129,13 +138,13 @@ static DLTensor tensor(void *data, int code, int bits, int ndim, int64_t *shape,
                       .strides = strides};
 }
 
-static int code_of(kind k) { return k == BF16 ? kDLBfloat : k == Q8_0 ? kDLUInt : kDLFloat; }
+static int code_of(kind k) { return k == BF16 ? kDLBfloat : k == BLOCKS ? kDLUInt : kDLFloat; }
 
 /* A cache of K or V: rows where the layout wants them, NaN elsewhere. */
 static uint8_t *make_cache(const op_case *c, const layout *l, kind k, int64_t width, const uint8_t *rows,
                            int64_t stride[4])
 {
-    const int64_t bytes = row_bytes(k, width), elements = bytes / element_bytes[k];
+    const int64_t bytes = row_bytes(c, k, width), elements = bytes / element_bytes[k];
     uint8_t *cache = check_alloc((size_t)(c->batches * c->kv_heads * l->capacity * bytes));
     stride[0] = c->kv_heads * l->capacity * elements;
     stride[1] = l->interleaved ? elements : l->capacity * elements;
@@ -175,8 +184,8 @@ static void *make_mask(const op_case *c, const op_data *d, const layout *l, int 
 static void *run(const op_case *c, const op_data *d, const layout *l)
 {
     int64_t ks[4], vs[4],
-        k_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c->k, c->width) / element_bytes[c->k]};
-    int64_t v_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c->v, c->v_width) / element_bytes[c->v]};
+        k_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c, c->k, c->width) / element_bytes[c->k]};
+    int64_t v_shape[4] = {c->batches, c->kv_heads, l->capacity, row_bytes(c, c->v, c->v_width) / element_bytes[c->v]};
     uint8_t *k = make_cache(c, l, c->k, c->width, d->k, ks), *v = make_cache(c, l, c->v, c->v_width, d->v, vs);
     const int64_t rows = c->batches * c->heads * l->queries;
     void *q = check_alloc((size_t)(rows * c->width) * 4), *out = check_alloc((size_t)(rows * c->v_width) * 4);
@@ -209,6 +218,7 @@ static void *run(const op_case *c, const op_data *d, const layout *l)
     samebits_attention_params_default(&p);
     p.scale = 0.125f;
     p.softcap = c->softcap;
+    p.k_format = p.v_format = c->blocks;
     p.causal = causal;
     p.window = causal && c->hide == WINDOW ? window_length : 0;
     p.mask = with_mask ? &tm : NULL;
@@ -393,6 +403,7 @@ void check_attention_op(void)
                      .q = (kind)check_below(&rng, 3),
                      .k = (kind)check_below(&rng, 4),
                      .v = (kind)check_below(&rng, 4),
+                     .blocks = (samebits_format)(SAMEBITS_FORMAT_Q4_0 + check_below(&rng, 6)),
                      .hide = (hiding)check_below(&rng, 5),
                      .softcap = check_below(&rng, 2) ? 5.0f : 0.0f,
                      .spread = spreads[check_below(&rng, 4)],
@@ -402,8 +413,8 @@ void check_attention_op(void)
                      .head_mask = (int)check_below(&rng, 2)};
         c.heads = c.kv_heads * groups[check_below(&rng, 5)];
         c.out = check_below(&rng, 2) ? F32 : c.q;
-        if (c.k == Q8_0) c.width = c.width / 32 * 32;
-        if (c.v == Q8_0) c.v_width = c.v_width / 32 * 32;
+        if (c.k == BLOCKS) c.width = c.width / 32 * 32;
+        if (c.v == BLOCKS) c.v_width = c.v_width / 32 * 32;
         /* The scalar level is slow: few queries where there are many keys. */
         while (c.queries > 1 && c.batches * c.heads * c.queries * c.keys * c.width > 4000000)
             c.queries = (c.queries + 1) / 2;

@@ -1,5 +1,6 @@
 /* The order in scalar C: every other row must give these bits. The sums are plain 128-bit integers. */
 #include "base/float16.h"
+#include "formats/quant.h"
 #include "kernels/attention/attention.h"
 #include "order/functions.h"
 #include "order/order.h"
@@ -12,12 +13,13 @@ static float element(const sb_kv *kv, int64_t key, int64_t column)
     switch (kv->format) {
     case SAMEBITS_FORMAT_F16: memcpy(&h, row + column * kv->col_stride, sizeof h); return sb_from_f16(h);
     case SAMEBITS_FORMAT_BF16: memcpy(&h, row + column * kv->col_stride, sizeof h); return sb_from_bf16(h);
-    case SAMEBITS_FORMAT_Q8_0: {
-        const char *block = row + column / 32 * 34;
-        memcpy(&h, block, sizeof h);
-        return sb_from_f16(h) * (float)(int8_t)block[2 + column % 32];
+    case SAMEBITS_FORMAT_F32: memcpy(&f, row + column * kv->col_stride, sizeof f); return f;
+    default: {
+        const sb_format *info = sb_format_info(kv->format);
+        sb_quant_block block;
+        sb_quant_read(kv->format, (const uint8_t *)row + column / SB_STEP * info->block_bytes, &block);
+        return sb_quant_weight(kv->format, &block, 0, (int)(column % SB_STEP));
     }
-    default: memcpy(&f, row + column * kv->col_stride, sizeof f); return f;
     }
 }
 

@@ -21,7 +21,7 @@
 SB_INLINE int element_size(samebits_format f) { return f == SAMEBITS_FORMAT_F32 ? 4 : 2; }
 SB_INLINE int is_contiguous(const sb_kv *kv)
 {
-    return kv->format != SAMEBITS_FORMAT_Q8_0 && (kv->width < 2 || kv->col_stride == element_size(kv->format));
+    return sb_format_is_float(kv->format) && (kv->width < 2 || kv->col_stride == element_size(kv->format));
 }
 
 SB_INLINE float load_element(samebits_format f, const char *p)
@@ -40,6 +40,14 @@ SB_INLINE vf load_vector(samebits_format f, const char *p)
 {
     if (f == SAMEBITS_FORMAT_F32) return vf_load((const float *)p);
     return f == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
+}
+
+/* A row of blocks that have no vector code of their own. */
+static void widen_blocks(const sb_kv *kv, int64_t key, float *out)
+{
+    const sb_rows rows = {.format = kv->format, .data = kv->data, .k = kv->width, .row_stride = kv->row_stride};
+    sb_row_values(&rows, key, out);
+    for (int64_t i = kv->width; i % SB_ATTENTION_PAD; i++) out[i] = 0.0f;
 }
 
 /* One row to f32, padded with zeros to a multiple of SB_ATTENTION_PAD. The format is a constant. */
@@ -68,7 +76,8 @@ static void widen_any(const sb_kv *kv, int64_t key, float *out)
     case SAMEBITS_FORMAT_F16: widen_row(SAMEBITS_FORMAT_F16, kv, key, out); break;
     case SAMEBITS_FORMAT_BF16: widen_row(SAMEBITS_FORMAT_BF16, kv, key, out); break;
     case SAMEBITS_FORMAT_Q8_0: widen_row(SAMEBITS_FORMAT_Q8_0, kv, key, out); break;
-    default: widen_row(SAMEBITS_FORMAT_F32, kv, key, out); break;
+    case SAMEBITS_FORMAT_F32: widen_row(SAMEBITS_FORMAT_F32, kv, key, out); break;
+    default: widen_blocks(kv, key, out); break;
     }
 }
 
