@@ -179,7 +179,7 @@ test_plugin() {
     step "ggml's test-backend-ops, experts" backend_ops int8-1 MUL_MAT_ID 'n_mats=(4|8),.*n=(1|17|129),k=256,' || true
     step "ggml's test-backend-ops, portable-1" backend_ops portable-1 MUL_MAT || true
     step "ggml's test-backend-ops, attention" backend_ops int8-1 FLASH_ATTN_EXT \
-        'hsk=(64|128|256|576).*kv=(113|512),nb=(1|32),.*type_K=(f16|q8_0)' || true
+        'hsk=(64|128|256|576).*kv=(113|512),nb=(1|32),.*type_K=(f16|q8_0|q5_1|iq4_nl)' || true
     step "checkpoint" need_model || return 0
     if step "build: samebits-llama" build_samebits_llama; then
         step "a model's logits at every CPU level" "$ROOT/tests/plugin/levels.py" "$RELEASE/bin/samebits-llama" "$PLUGIN" \
