@@ -201,6 +201,8 @@ def attention(
     sinks: Any = None,
     key_index: Any = None,
     key_length: Any = None,
+    k_format: str = "q8_0",
+    v_format: str = "q8_0",
     out: Any = None,
 ) -> Any:
     """softmax(mask(scale * q k^T)) v, each sum over keys exact.
@@ -208,9 +210,14 @@ def attention(
     q (B, H, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv), H a multiple of Hkv. scale defaults to D^-0.5. mask: bool
     (True keeps) or added, broadcasting to (B, H, Lq, Lk). causal aligns to the lower right; window keeps the last
     positions. key_index (B, L) int32 and key_length (B,) int32 list the rows of k and v of each sequence. A hidden key
-    is never read. Raises as matmul."""
+    is never read. A cache of blocks is a uint8 k or v, its last dimension the bytes of a row; k_format and v_format say
+    which: q4_0, q4_1, q5_0, q5_1, q8_0 or iq4_nl. Raises as matmul."""
     q, k, v = _arrays.as_array(q), _arrays.as_array(k), _arrays.as_array(v)
-    result = _output(q, (*q.shape[:-1], v.shape[-1]), _float_name(q), out)
+    width = v.shape[-1]
+    if _arrays.dtype_name(v) == "uint8" and v_format in formats():
+        block, size = formats()[v_format]
+        width = width // size * block
+    result = _output(q, (*q.shape[:-1], width), _float_name(q), out)
     _core.attention(
         _context(),
         _arrays.borrow(q),
@@ -226,6 +233,8 @@ def attention(
         sinks=_arrays.borrow(sinks),
         key_index=_arrays.borrow(key_index),
         key_length=_arrays.borrow(key_length),
+        k_format=k_format,
+        v_format=v_format,
     )
     return _arrays.finish(q, result)
 

@@ -119,17 +119,23 @@ static PyObject *linear_prepared(PyObject *self, PyObject *args, PyObject *kwarg
 static PyObject *attention(PyObject *self, PyObject *args, PyObject *kwargs)
 {
     (void)self;
-    static char *keys[] = {"context", "q",    "k",      "v",     "out",       "scale",      "softcap", "causal",
-                           "window",  "mask", "slopes", "sinks", "key_index", "key_length", NULL};
+    static char *keys[] = {"context",   "q",          "k",        "v",        "out",    "scale",
+                           "softcap",   "causal",     "window",   "mask",     "slopes", "sinks",
+                           "key_index", "key_length", "k_format", "v_format", NULL};
     PyObject *context, *q, *k, *v, *out, *mask = Py_None, *slopes = Py_None, *sinks = Py_None, *index = Py_None,
                                          *length = Py_None;
     samebits_attention_params p;
     samebits_attention_params_default(&p);
     long long window = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOO|ffpLOOOOO:attention", keys, sbp_context_type, &context, &q,
+    const char *k_name = samebits_format_name(p.k_format), *v_name = samebits_format_name(p.v_format);
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!OOOO|ffpLOOOOOss:attention", keys, sbp_context_type, &context, &q,
                                      &k, &v, &out, &p.scale, &p.softcap, &p.causal, &window, &mask, &slopes, &sinks,
-                                     &index, &length))
+                                     &index, &length, &k_name, &v_name))
         return NULL;
+    const int k_format = sbp_format(k_name), v_format = sbp_format(v_name);
+    if (k_format < 0 || v_format < 0) return NULL;
+    p.k_format = (samebits_format)k_format;
+    p.v_format = (samebits_format)v_format;
     p.window = window;
     call c = {.count = 0};
     DLTensor *qt, *kt, *vt, *ot, *mt, *st, *nt, *it, *lt;

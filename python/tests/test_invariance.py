@@ -87,6 +87,30 @@ def test_attention(rng, dtype):
     assert bits(samebits.attention(q, k[:, :, order], v[:, :, order])) == bits(samebits.attention(q, k, v))
 
 
+def blocks(scale, integers):
+    """Blocks of 32 integers, bytes a row, with the same scale before each: q8_0, or q4_0 with 8 added."""
+    head = np.full((*integers.shape[:-1], integers.shape[-1] // 32, 1), scale, np.float16).view(np.uint8)
+    rows = integers.reshape(*head.shape[:-1], 32)
+    if integers.dtype == np.uint8:
+        rows = rows[..., :16] | rows[..., 16:] << 4
+    return np.concatenate([head, rows.view(np.uint8)], -1).reshape(*integers.shape[:-1], -1)
+
+
+def test_attention_blocks(rng):
+    q = rng.standard_normal((1, 4, 9, 64), np.float32)
+    k, v = rng.integers(-128, 128, (2, 1, 2, 40, 64)).astype(np.int8)
+    whole = samebits.attention(q, (k / 64).astype(np.float16), (v / 8).astype(np.float16))
+    assert bits(samebits.attention(q, blocks(1 / 64, k), blocks(1 / 8, v))) == bits(whole)
+    k, v = rng.integers(0, 16, (2, 1, 2, 40, 64)).astype(np.uint8)
+    whole = samebits.attention(q, ((k - 8.0) / 4).astype(np.float16), (v - 8.0).astype(np.float16))
+    both = {"k_format": "q4_0", "v_format": "q4_0"}
+    assert bits(samebits.attention(q, blocks(1 / 4, k), blocks(1, v), **both)) == bits(whole)
+    with pytest.raises(ValueError, match="want q4_0"):
+        samebits.attention(q, blocks(1 / 4, k), blocks(1, v), k_format="q4_k", v_format="q4_0")
+    with pytest.raises(ValueError, match="no weight format"):
+        samebits.attention(q, blocks(1 / 4, k), blocks(1, v), k_format="q9_0")
+
+
 def test_threads(rng):
     x, w = rng.standard_normal((65, 1000), np.float32), rng.standard_normal((300, 1000), np.float32)
     whole = samebits.linear(x, w)
