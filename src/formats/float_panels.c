@@ -1,8 +1,9 @@
 /* Panels of float weights: [k][16] in the weights' own dtype. */
 #include "formats/formats.h"
 
-/* A strip of k at a time, so that the lines written stay in L1 for all 16 columns. */
-enum { STRIP = 128 };
+/* A strip of k at a time: a line or two of each column, so that all 16 columns are streams, which fill the memory bus,
+ * and the lines written stay in L1. */
+enum { STRIP = 32 };
 
 /* Vectors that every 64-bit CPU has: a transposed square of elements is the body of packing. Element by element a
  * product whose weights are not prepared would spend most of its time here. */

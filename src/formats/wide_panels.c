@@ -31,6 +31,14 @@ SB_INLINE uint64_t load_one(const char *element)
     return bits;
 }
 
+/* Steps i and i + 1 of two columns whose elements lie side by side. */
+SB_INLINE void put_square(int is_complex, const char *src, int64_t across, int64_t i, uint64_t *dst)
+{
+    const u64x2 a = load(src + i * 8), b = load(src + across + i * 8);
+    put(is_complex, __builtin_shufflevector(a, b, 0, 2), i, dst);
+    put(is_complex, __builtin_shufflevector(a, b, 1, 3), i + 1, dst);
+}
+
 /* Steps [begin, end) of two columns; of none, one or both there are weights. */
 SB_INLINE void pack_pair(int is_complex, const sb_rows *rows, const char *src, int64_t columns, int64_t begin,
                          int64_t end, uint64_t *dst)
@@ -40,11 +48,7 @@ SB_INLINE void pack_pair(int is_complex, const sb_rows *rows, const char *src, i
     if (columns > 1 && across == 8)
         for (; i < end; i++) put(is_complex, load(src + i * along), i, dst);
     if (columns > 1 && along == 8)
-        for (; i + 2 <= end; i += 2) {
-            const u64x2 a = load(src + i * 8), b = load(src + across + i * 8);
-            put(is_complex, __builtin_shufflevector(a, b, 0, 2), i, dst);
-            put(is_complex, __builtin_shufflevector(a, b, 1, 3), i + 1, dst);
-        }
+        for (; i + 2 <= end; i += 2) put_square(is_complex, src, across, i, dst);
     for (; i < end; i++) {
         const uint64_t a = columns > 0 ? load_one(src + i * along) : 0;
         const uint64_t b = columns > 1 ? load_one(src + across + i * along) : 0;
@@ -54,12 +58,16 @@ SB_INLINE void pack_pair(int is_complex, const sb_rows *rows, const char *src, i
 
 SB_INLINE void pack(int is_complex, const sb_rows *rows, int64_t panel, uint64_t *dst)
 {
-    const char *src = (const char *)rows->data + panel * SB_WIDE_PANEL * rows->row_stride * 8;
-    const int64_t columns = rows->n - panel * SB_WIDE_PANEL;
-    for (int64_t begin = 0; begin < rows->k; begin += STRIP)
+    const int64_t columns = rows->n - panel * SB_WIDE_PANEL, across = rows->row_stride * 8;
+    const char *src = (const char *)rows->data + panel * SB_WIDE_PANEL * across;
+    int64_t begin = 0;
+    /* All columns at once are eight streams, which fill the memory bus. */
+    if (columns >= SB_WIDE_PANEL && rows->col_stride == 1)
+        for (; begin + 2 <= rows->k; begin += 2)
+            for (int c = 0; c < SB_WIDE_PANEL; c += 2) put_square(is_complex, src + c * across, across, begin, dst + c);
+    for (; begin < rows->k; begin += STRIP)
         for (int64_t c = 0; c < SB_WIDE_PANEL; c += 2)
-            pack_pair(is_complex, rows, src + c * rows->row_stride * 8, columns - c, begin,
-                      SB_MIN(begin + STRIP, rows->k), dst + c);
+            pack_pair(is_complex, rows, src + c * across, columns - c, begin, SB_MIN(begin + STRIP, rows->k), dst + c);
 }
 
 void sb_pack_panel_wide(const sb_rows *rows, int64_t panel, void *out)
