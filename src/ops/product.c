@@ -13,8 +13,9 @@ typedef struct {
     samebits_format format;                   /* of w */
     int64_t panel_columns, col_panels, steps; /* columns a panel, panels of w, steps of the kernel's chain */
     int64_t tile, packed_rows;                /* rows a tile of packed x, and of all tiles of a batch */
-    int64_t block_rows, block_panels;         /* rows and panels a task */
-    int64_t row_blocks, col_blocks;
+    int64_t task_rows, block_panels;          /* rows and panels a task */
+    int64_t block_rows;                       /* rows of a task that a kernel takes at once */
+    int64_t row_tasks, col_blocks;
     int64_t panel_size;
     int64_t x_bytes; /* a packed row of x */
     char *x;         /* packed, batch after batch */
@@ -38,19 +39,22 @@ static void plan_blocks(plan *p)
     p->tile = sb_matmul_tile(p->row, q->m);
     p->packed_rows = sb_matmul_packed_rows(p->row, q->m);
     p->block_rows = SB_MIN(q->m, SB_MAX(1, MAX_BLOCK_ROWS / p->tile) * p->tile);
-    p->row_blocks = sb_ceil_div(q->m, p->block_rows);
     p->panel_columns = sb_panel_columns(p->format);
     p->col_panels = sb_ceil_div(q->n, p->panel_columns);
     p->steps = sb_steps(p->format, q->k);
-    /* About four tasks a worker, so that a slow worker holds nobody up. */
-    const int64_t share = sb_ceil_div(p->col_panels * p->row_blocks * q->batches, 4 * workers);
+    /* About four tasks a worker, so that a slow worker holds nobody up. Panels that are packed for a task are so for
+     * all rows, if that leaves tasks enough. */
+    const int64_t tasks = 4 * workers;
+    p->task_rows = q->weights || p->col_panels * q->batches < tasks * MIN_BLOCK_PANELS ? p->block_rows : q->m;
+    p->row_tasks = sb_ceil_div(q->m, p->task_rows);
+    const int64_t share = sb_ceil_div(p->col_panels * p->row_tasks * q->batches, tasks);
     /* Few rows stream their panels: the longer, the better. */
     const int64_t most = q->weights && q->m <= 2 * p->tile ? FEW_ROWS_PANELS : MAX_BLOCK_PANELS;
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), most);
     p->block_panels = SB_MIN(p->block_panels, p->col_panels);
     p->panel_size = sb_panel_size(p->format, q->weights ? q->weights->group : q->rows.group, q->k);
     /* What is packed for few rows is read once: it should still be in cache then. */
-    if (!q->weights && p->row_blocks == 1)
+    if (!q->weights && q->m <= p->block_rows)
         p->block_panels = SB_MIN(p->block_panels, SB_MAX(1, PACKED_BYTES / SB_MAX(1, p->panel_size)));
     p->col_blocks = sb_ceil_div(p->col_panels, p->block_panels);
     p->x_bytes = sb_matmul_x_bytes(p->row, p->steps);
@@ -151,26 +155,28 @@ static void block_task(void *arg, int64_t index, int worker)
 {
     const plan *p = arg;
     const sb_product *q = p->product;
-    const int64_t block = index % p->row_blocks, rest = index / p->row_blocks;
+    const int64_t task = index % p->row_tasks, rest = index / p->row_tasks;
     const int64_t batch = rest / p->col_blocks, panel = rest % p->col_blocks * p->block_panels;
     const int64_t panels = SB_MIN(p->block_panels, p->col_panels - panel);
-    const int64_t row = block * p->block_rows, rows = SB_MIN(p->block_rows, q->m - row);
+    const int64_t end = SB_MIN((task + 1) * p->task_rows, q->m);
     const int64_t acc_stride = p->block_panels * SB_PANEL;
     float *acc = p->acc + worker * p->block_rows * acc_stride;
-    const sb_matmul_args args = {.rows = rows,
-                                 .k = p->steps,
-                                 .panels = panels,
-                                 .x = (const float *)(p->x + (batch * p->packed_rows + row) * p->x_bytes),
-                                 .tile = p->tile,
-                                 .w = task_panels(p, batch, panel, panels, worker),
-                                 .panel_size = p->panel_size,
-                                 .group = q->weights ? q->weights->group : q->rows.group,
-                                 .acc = acc,
-                                 .acc_stride = acc_stride};
-    p->row->fn(&args);
+    sb_matmul_args args = {.k = p->steps,
+                           .panels = panels,
+                           .tile = p->tile,
+                           .w = task_panels(p, batch, panel, panels, worker),
+                           .panel_size = p->panel_size,
+                           .group = q->weights ? q->weights->group : q->rows.group,
+                           .acc = acc,
+                           .acc_stride = acc_stride};
     const int64_t col = panel * p->panel_columns;
-    sb_epilogue_store(sb_epilogue_select(p->context->cpu), q, batch, row, rows, col,
-                      SB_MIN(panels * p->panel_columns, q->n - col), acc, acc_stride);
+    for (int64_t row = task * p->task_rows; row < end; row += p->block_rows) {
+        args.rows = SB_MIN(p->block_rows, end - row);
+        args.x = (const float *)(p->x + (batch * p->packed_rows + row) * p->x_bytes);
+        p->row->fn(&args);
+        sb_epilogue_store(sb_epilogue_select(p->context->cpu), q, batch, row, args.rows, col,
+                          SB_MIN(panels * p->panel_columns, q->n - col), acc, acc_stride);
+    }
 }
 
 /* a * b * c * size, or -1 if that overflows. */
@@ -235,7 +241,7 @@ static samebits_status make_plan(const samebits_context *context, const sb_produ
     if (q->k > INT64_MAX / 1024)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "K is %lld, too large for the product's working memory", (long long)q->k);
     plan_blocks(p);
-    *tasks = q->batches * p->row_blocks * p->col_blocks;
+    *tasks = q->batches * p->row_tasks * p->col_blocks;
     *size = cut(p, *tasks, NULL);
     if (*size < 0) return sb_fail(SAMEBITS_ERR_OVERFLOW, "the product's working memory overflows the address space");
     return SAMEBITS_OK;
