@@ -24,9 +24,13 @@ typedef struct {
     uint8_t *panels; /* block_panels for each worker, if the weights are not prepared */
 } plan;
 
+/* Chunks of a block's x and its sums share L2. Quantised weights are decoded for each block of rows: rather more rows.
+ */
 enum {
-    MAX_BLOCK_ROWS = 192,
-    MAX_BLOCK_PANELS = 16,
+    FLOAT_BLOCK_ROWS = 96,
+    FLOAT_BLOCK_PANELS = 32,
+    QUANTISED_BLOCK_ROWS = 192,
+    QUANTISED_BLOCK_PANELS = 16,
     FEW_ROWS_PANELS = 128,
     MIN_BLOCK_PANELS = 4,
     PACKED_BYTES = 1 << 18
@@ -38,7 +42,9 @@ static void plan_blocks(plan *p)
     const int64_t workers = p->context->options.threads;
     p->tile = sb_matmul_tile(p->row, q->m);
     p->packed_rows = sb_matmul_packed_rows(p->row, q->m);
-    p->block_rows = SB_MIN(q->m, SB_MAX(1, MAX_BLOCK_ROWS / p->tile) * p->tile);
+    const int is_float = sb_format_is_float(p->format) || sb_format_is_wide(p->format);
+    const int64_t most_rows = is_float ? FLOAT_BLOCK_ROWS : QUANTISED_BLOCK_ROWS;
+    p->block_rows = SB_MIN(q->m, SB_MAX(1, most_rows / p->tile) * p->tile);
     p->panel_columns = sb_panel_columns(p->format);
     p->col_panels = sb_ceil_div(q->n, p->panel_columns);
     p->steps = sb_steps(p->format, q->k);
@@ -49,7 +55,9 @@ static void plan_blocks(plan *p)
     p->row_tasks = sb_ceil_div(q->m, p->task_rows);
     const int64_t share = sb_ceil_div(p->col_panels * p->row_tasks * q->batches, tasks);
     /* Few rows stream their panels: the longer, the better. */
-    const int64_t most = q->weights && q->m <= 2 * p->tile ? FEW_ROWS_PANELS : MAX_BLOCK_PANELS;
+    const int64_t most = q->weights && q->m <= 2 * p->tile ? FEW_ROWS_PANELS
+                         : is_float                        ? FLOAT_BLOCK_PANELS
+                                                           : QUANTISED_BLOCK_PANELS;
     p->block_panels = SB_MIN(SB_MAX(sb_round_up(share, MIN_BLOCK_PANELS), MIN_BLOCK_PANELS), most);
     p->block_panels = SB_MIN(p->block_panels, p->col_panels);
     p->panel_size = sb_panel_size(p->format, q->weights ? q->weights->group : q->rows.group, q->k);
