@@ -56,7 +56,7 @@ typedef struct samebits_options {
     size_t struct_size;           /* set by samebits_options_default */
     int threads;                  /* workers a call may use, at most 1024; 0: one per CPU */
     samebits_cpu cpu;             /* CPU level to force */
-    samebits_allocator allocator; /* all NULL: malloc */
+    samebits_allocator allocator; /* all NULL: malloc, which asks for huge pages from 4 MiB on */
     void (*log)(void *user, samebits_log_level level, const char *line); /* NULL: silent */
     void *log_user;
     samebits_parallel_for parallel_for; /* NULL: the library's own threads (OpenMP) */
