@@ -35,10 +35,13 @@ SAMEBITS_API void samebits_attention_params_default(samebits_attention_params *p
  * Shapes: q (B, H, Lq, D), k (B, Hkv, Lk, D), v (B, Hkv, Lk, Dv), out (B, H, Lq, Dv); H a multiple of Hkv;
  *   D and Dv 1..576; a B of 1 in k or v broadcasts. q f32, f16 or bf16; k and v each any of these,
  *   or uint8 blocks (params.k_format, v_format), the last dimension being the bytes of a row (contiguous); out q's
- * dtype or f32; any strides >= 0. B, H, Lq and Lk may be 0. A query without a visible key gives 0. Hidden keys are
- * never read. Order: portable-1, spec/ops/attention.md: exact over keys, so neither their place in memory nor the order
- * of the list (without causal) nor any split moves a bit. Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP,
- * OVERFLOW, FORMAT, PARAM, MEMORY; out is then untouched. Threads: any. params may be NULL. */
+ *   dtype or f32; any strides >= 0. B, H, Lq and Lk may be 0.
+ *   A query without a visible key gives 0. Hidden keys are never read.
+ * Order: portable-1, spec/ops/attention.md: exact over keys, so neither their place in memory nor the
+ *   order of the list (without causal) nor any split moves a bit.
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, FORMAT, PARAM,
+ *   MEMORY; out is then untouched.
+ * Threads: any. params may be NULL. */
 SAMEBITS_API samebits_status samebits_attention(samebits_context *context, const DLTensor *q, const DLTensor *k,
                                                 const DLTensor *v, const samebits_attention_params *params,
                                                 DLTensor *out);
