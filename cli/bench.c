@@ -223,6 +223,8 @@ int command_bench(int argc, char **argv)
     options o = {.b = {.threads = 1}};
     argp_parse(&argp, argc, argv, 0, NULL, &o);
     o.b.stock_count = stock_open(o.stock, &o.b.stocks);
+    o.b.onednn = cli_alloc((size_t)o.b.stock_count * sizeof(onednn *));
+    for (int i = 0; i < o.b.stock_count; i++) o.b.onednn[i] = onednn_open(o.b.stocks[i].library);
     o.b.ggml = o.ggml ? ggml_open(o.ggml) : NULL;
     o.b.peak = machine_peak(o.b.threads);
     for (size_t i = 0; i < CLI_COUNT(parts); i++)

@@ -3,6 +3,7 @@
 #define BENCH_H
 
 #include "ggml.h"
+#include "onednn.h"
 #include "stock.h"
 #include "tensor.h"
 
@@ -32,6 +33,7 @@ typedef struct bench {
     const char *only, *form; /* an op's and a form's name, or NULL: all */
     stock *stocks;
     int stock_count;
+    onednn **onednn;    /* of each stock library, or NULL */
     ggml_library *ggml; /* or NULL */
     double peak;        /* GFLOP/s of fma on as many threads */
     bench_line *lines;

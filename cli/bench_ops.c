@@ -65,7 +65,6 @@ static void run_ggml(void *arg) { ggml_compute(((ggml_call *)arg)->op, ((ggml_ca
 typedef struct peers {
     theirs plain[BENCH_PEERS];
     onednn_op *packed[BENCH_PEERS];
-    char *packed_names[BENCH_PEERS];
     int packed_count;
     ggml_call ggml;
     tensor out; /* as wide as the widest wants */
@@ -85,13 +84,10 @@ static void peers_join(peers *all, bench *b, bench_line *line, const problem *p,
                 (theirs){s, o->w, m, p->n, p->k, tensor_at(x, 0), tensor_at(&p->w, 0), tensor_at(&all->out, 0)};
             bench_join(line, s->name, run_theirs, &all->plain[i]);
         }
-        onednn_op *packed = s->primitives && o->flags & OP_PREPARED && !op_is_quantised(o)
-                                ? onednn_linear(s->primitives, x, &p->w, &all->out)
-                                : NULL;
+        onednn_op *packed = o->flags & OP_PREPARED ? onednn_linear(b->onednn[i], x, &p->w, &all->out) : NULL;
         if (!packed) continue;
-        char *name = all->packed_names[all->packed_count] = cli_text("%s packed", s->name);
         all->packed[all->packed_count++] = packed;
-        bench_join(line, name, onednn_run, packed);
+        bench_join(line, cli_text("%s packed", s->name), onednn_run, packed);
     }
     if (b->ggml && !dtype_is_wide(o->w) && o->x == T_F32 && ggml_type_of(o->format) >= 0) {
         all->ggml.op = ggml_linear(b->ggml, o->format, &p->w, p->k, x);
@@ -149,10 +145,15 @@ static void op_lines(bench *b, const op *o, int64_t k, int64_t n)
     problem_free(&p);
 }
 
-static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
+static void square_lines(bench *b, const op *o)
 {
     const int64_t size = b->quick ? 2048 : 4096;
-    op_lines(b, find(name, form, order), size, size);
+    op_lines(b, o, size, size);
+}
+
+static void product_lines(bench *b, const char *name, const char *form, samebits_order order)
+{
+    square_lines(b, find(name, form, order));
 }
 
 /* Weights (N, K) of Gemma 3 270M, of 1B to 8B models, and an output head. */
@@ -191,8 +192,7 @@ void bench_products(bench *b)
 void bench_quantized(bench *b)
 {
     for (int i = 0; i < op_count; i++)
-        if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared"))
-            product_lines(b, ops[i].name, ops[i].form, ops[i].order);
+        if (op_is_quantised(&ops[i]) && !strcmp(ops[i].name, "linear_prepared")) square_lines(b, &ops[i]);
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_INT8_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16+along-n", SAMEBITS_ORDER_PORTABLE_1);

@@ -109,7 +109,7 @@ onednn_op *onednn_linear(const onednn *d, const tensor *x, const tensor *w, cons
     const int64_t m = x->shape[0], k = x->shape[1], n = w->shape[0];
     void *x_desc = NULL, *w_plain = NULL, *w_any = NULL, *out_desc = NULL, *description = NULL;
     const int types[] = {type_of(x->type), type_of(w->type), type_of(out->type)};
-    if (!types[0] || !types[1] || !types[2]) return NULL;
+    if (!d || !types[0] || !types[1] || !types[2]) return NULL;
     if (d->desc_strides(&x_desc, 2, (dims){m, k}, types[0], (dims){k, 1}) ||
         d->desc_strides(&w_plain, 2, (dims){k, n}, types[1], (dims){1, k}) ||
         d->desc_any(&w_any, 2, (dims){k, n}, types[1], DNNL_TAG_ANY) ||

@@ -114,7 +114,7 @@ static int open_one(const char *path, stock *s)
                                           "omp_set_num_threads",      NULL};
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library) return 0;
-    *s = (stock){.linear = linear_cblas, .threads = symbol(library, threads)};
+    *s = (stock){.linear = linear_cblas, .library = library, .threads = symbol(library, threads)};
     s->set_threads = s->threads ? threads_by_value : NULL;
     s->sgemm = symbol(library, sgemm);
     s->dgemm = symbol(library, dgemm);
@@ -132,7 +132,6 @@ static int open_one(const char *path, stock *s)
         return 0;
     }
     s->linear = linear_dnnl;
-    s->primitives = onednn_open(library);
     const int *(*version)(void) = (const int *(*)(void))dlsym(library, "dnnl_version");
     s->name = version ? cli_text("oneDNN %d.%d.%d", version()[0], version()[1], version()[2]) : cli_text("oneDNN");
     return 1;

@@ -2,7 +2,6 @@
 #ifndef STOCK_H
 #define STOCK_H
 
-#include "onednn.h"
 #include "tensor.h"
 
 typedef struct stock stock;
@@ -16,9 +15,8 @@ struct stock {
     /* The same of bf16, out f32; NULL: it has none. */
     void (*linear_bf16)(const stock *s, int64_t m, int64_t n, int64_t k, const uint16_t *x, const uint16_t *w,
                         float *out);
-    onednn *primitives;                               /* products of prepared weights; NULL: it has none */
-    void (*set_threads)(const stock *s, int threads); /* NULL: it has no such call */
-    void *sgemm, *dgemm, *cgemm, *bgemm, *threads;    /* its own functions */
+    void (*set_threads)(const stock *s, int threads);        /* NULL: it has no such call */
+    void *library, *sgemm, *dgemm, *cgemm, *bgemm, *threads; /* itself, and its own functions */
 };
 
 /* Opens what the system has, and `path` (a list separated by ':') if not NULL; ends the program if a path
