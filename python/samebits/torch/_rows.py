@@ -73,13 +73,19 @@ def _vector_norm(
     return (total.sqrt() if ord == 2 else total).to(dtype or x.dtype)
 
 
-def _moments(x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Any:
-    """Variance and mean: the mean first, then the sum of the squared distances from it."""
+def _reduced(x: Tensor, dim: Any) -> Any:
+    """The dims to reduce of a tensor that has numbers, or what to return instead."""
     if not takes(x) or x.ndim == 0 or x.numel() == 0:
         return NotImplemented
     dims = _dims(x, dim)
-    if dims is None:
-        return WRONG
+    return WRONG if dims is None else dims
+
+
+def _moments(x: Tensor, dim: Any, correction: Any, keepdim: bool) -> Any:
+    """Variance and mean: the mean first, then the sum of the squared distances from it."""
+    dims = _reduced(x, dim)
+    if not isinstance(dims, list):
+        return dims
     wide = x.to(torch.float32)
     count = math.prod(x.shape[d] for d in dims)
     mean = sum_along(wide, dim, True, None, mean=True)
@@ -108,11 +114,9 @@ def _var_mean(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None,
 
 @overrides("logsumexp")
 def _logsumexp(mode: Mode, x: Tensor, dim: Any, keepdim: bool = False) -> Any:
-    if not takes(x) or x.ndim == 0 or x.numel() == 0:
-        return NotImplemented
-    dims = _dims(x, dim)
-    if dims is None:
-        return WRONG
+    dims = _reduced(x, dim)
+    if not isinstance(dims, list):
+        return dims
     wide = x.to(torch.float32)
     most = wide.amax(dims, keepdim=True)
     most = torch.where(most.isinf(), torch.zeros_like(most), most)
