@@ -6,7 +6,7 @@
 
 #include "order/exp.h"
 
-/* f16 values, and those of Q8_0, are integers once multiplied by 2^24; the others need a grid of the row. */
+/* f16 values, and those of blocks, are integers once multiplied by 2^24; the others need a grid of the row. */
 SB_INLINE int sb_value_is_fixed(samebits_format f) { return f != SAMEBITS_FORMAT_F32 && f != SAMEBITS_FORMAT_BF16; }
 
 enum { SB_VALUE_FIXED_GRID = 24 };

@@ -5,6 +5,7 @@
 
 #include "base/cpu.h"
 #include "base/fpenv.h"
+#include "formats/quant.h"
 
 enum { GUARD = 64 };
 static const unsigned char guard_byte = 0xA5;
@@ -48,6 +49,13 @@ void check_doubles(check_rng *rng, double *out, int64_t count)
 void check_bytes(check_rng *rng, void *out, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) ((uint8_t *)out)[i] = (uint8_t)check_next(rng);
+}
+
+void check_block(check_rng *rng, samebits_format format, float d, float m, uint8_t *block)
+{
+    const uint16_t factors[2] = {sb_to_f16(d), sb_to_f16(m)};
+    check_bytes(rng, block, sb_format_info(format)->block_bytes);
+    memcpy(block, factors, sb_quant_has_min(format) ? 4 : 2);
 }
 
 void *check_alloc(size_t size)

@@ -4,6 +4,7 @@
 #define SB_CHECK_H
 
 #include "base/base.h"
+#include "formats/formats.h"
 
 /* A reproducible stream of random numbers (splitmix64). */
 typedef struct check_rng {
@@ -21,6 +22,8 @@ void check_floats(check_rng *rng, float *out, int64_t count);
 /* The same of all 53 bits, and of subnormals of f64. */
 void check_doubles(check_rng *rng, double *out, int64_t count);
 void check_bytes(check_rng *rng, void *out, int64_t count);
+/* A block of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 or IQ4_NL with these factors and random codes. */
+void check_block(check_rng *rng, samebits_format format, float d, float m, uint8_t *block);
 
 /* Memory filled with a NaN pattern, with guard bytes behind it that check_free verifies. Aligned to 64. */
 void *check_alloc(size_t size);

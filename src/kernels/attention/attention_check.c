@@ -49,13 +49,8 @@ static void put_row(check_rng *rng, samebits_format f, int64_t width, int kind, 
         if (f == SAMEBITS_FORMAT_F32) memcpy(row + 4 * i, &x, 4);
         if (f == SAMEBITS_FORMAT_F16 || f == SAMEBITS_FORMAT_BF16) memcpy(row + 2 * i, &h, 2);
         if (sb_format_is_float(f) || i % 32) continue;
-        const int bytes = sb_format_info(f)->block_bytes;
-        uint8_t *block = row + i / 32 * bytes;
-        const uint16_t d = sb_to_f16(x * (f == SAMEBITS_FORMAT_Q8_0 ? 0x1p-6f : 0x1p-3f)),
-                       m = sb_to_f16(value(rng, kind) * scale);
-        check_bytes(rng, block, (size_t)bytes);
-        memcpy(block, &d, 2);
-        if (f == SAMEBITS_FORMAT_Q4_1 || f == SAMEBITS_FORMAT_Q5_1) memcpy(block + 2, &m, 2);
+        const float d = x * (f == SAMEBITS_FORMAT_Q8_0 ? 0x1p-6f : 0x1p-3f), m = value(rng, kind) * scale;
+        check_block(rng, f, d, m, row + i / 32 * sb_format_info(f)->block_bytes);
     }
 }
 

@@ -67,16 +67,13 @@ static float as_stored(kind k, float x)
 
 static void put_row(check_rng *rng, const op_case *c, kind k, int64_t width, float scale, uint8_t *row)
 {
-    const int bytes = sb_format_info(c->blocks)->block_bytes;
+    const sb_format *blocks = sb_format_info(c->blocks);
     for (int64_t i = 0; i < width; i++) {
         if (k != BLOCKS) {
             put(k, row, i, uniform(rng) * scale);
-        } else if (i % 32 == 0) {
-            uint8_t *block = row + i / 32 * bytes;
-            check_bytes(rng, block, (size_t)bytes);
-            put(F16, block, 0, uniform(rng) * scale * 0x1p-6f);
-            if (c->blocks == SAMEBITS_FORMAT_Q4_1 || c->blocks == SAMEBITS_FORMAT_Q5_1)
-                put(F16, block, 1, uniform(rng) * scale);
+        } else if (i % blocks->block == 0) {
+            const float d = uniform(rng) * scale * 0x1p-6f, m = uniform(rng) * scale;
+            check_block(rng, c->blocks, d, m, row + i / blocks->block * blocks->block_bytes);
         }
     }
 }

@@ -6,6 +6,7 @@
 #define SB_MATMUL_SIMD_H
 
 #include "base/simd.h"
+#include "formats/few_rows_simd.h"
 #include "kernels/matmul/matmul.h"
 #include "order/order.h"
 
@@ -181,22 +182,7 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t 
 #define TILE_PANELS      1
 #endif
 
-/* Returns 0 if these are not few rows. */
-SB_INLINE int few_rows_all(samebits_format format, const sb_matmul_args *a)
-{
-    int64_t p = 0, apart;
-    switch (a->rows) {
-#define CASE(rows)                                                                                                     \
-    case rows:                                                                                                         \
-        apart = a->panels / FEW_PANELS(rows);                                                                          \
-        for (; p < apart; p++) few_rows(format, rows, FEW_PANELS(rows), apart, a, p);                                  \
-        for (p = apart * FEW_PANELS(rows); p < a->panels; p++) few_rows(format, rows, 1, 0, a, p);                     \
-        return 1;
-        FEW_CASES(CASE)
-#undef CASE
-    }
-    return 0;
-}
+DEFINE_FEW_ROWS_ALL
 
 /* One chunk of k of `panels` panels, `apart` panels from one to the next, for all rows. The tiles share the prefetch.
  */
