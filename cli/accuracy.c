@@ -172,7 +172,7 @@ static void measure_op(const op *o, const stock *stocks, int stock_count, ggml_l
 /* One query of one head after another, in double. */
 static void exact_attention(const attention_call *c, double *out)
 {
-    const int64_t heads = c->q->shape[1], keys = c->k->shape[2], depth = c->q->shape[3], width = c->v->shape[3];
+    const int64_t heads = c->q->shape[1], keys = c->k->shape[2], depth = c->q->shape[3], width = c->out->shape[3];
     float *q = cli_alloc((size_t)depth * sizeof *q), *k = cli_alloc((size_t)depth * sizeof *k);
     float *v = cli_alloc((size_t)width * sizeof *v);
     double *p = cli_alloc((size_t)keys * sizeof *p);
@@ -181,7 +181,7 @@ static void exact_attention(const attention_call *c, double *out)
         double max = -INFINITY, total = 0.0;
         tensor_row(c->q, h, q);
         for (int64_t j = 0; j < keys; j++) {
-            tensor_row(c->k, base + j, k);
+            cache_row(c->k, c->k_format, base + j, depth, k);
             p[j] = 0.0;
             for (int64_t i = 0; i < depth; i++) p[j] += (double)q[i] * (double)k[i];
             p[j] *= (double)c->scale;
@@ -189,7 +189,7 @@ static void exact_attention(const attention_call *c, double *out)
         }
         for (int64_t j = 0; j < keys; j++) total += p[j] = exp(p[j] - max);
         for (int64_t j = 0; j < keys; j++) {
-            tensor_row(c->v, base + j, v);
+            cache_row(c->v, c->v_format, base + j, width, v);
             for (int64_t d = 0; d < width; d++) out[h * width + d] += p[j] / total * (double)v[d];
         }
     }
@@ -199,19 +199,28 @@ static void exact_attention(const attention_call *c, double *out)
     free(p);
 }
 
+static void fill_cache(tensor *t, samebits_format format, rng *r)
+{
+    if (t->type == T_U8)
+        cache_fill(t, format, FILL_UNIT, r);
+    else
+        fill_normal(t, r);
+}
+
 static void measure_attention(const attention_form *form, ggml_library *ggml, accuracy_line *line)
 {
     enum { HEADS = 8, KEYS = 4096, COLUMNS = 128 };
     rng r = {13};
     tensor q, k, v, out;
     tensor_make(&q, form->q, LAYOUT_PLAIN, 4, (int64_t[]){1, HEADS, 1, COLUMNS});
-    tensor_make(&k, form->kv, LAYOUT_PLAIN, 4, (int64_t[]){1, 2, KEYS, COLUMNS});
-    tensor_make(&v, form->kv, LAYOUT_PLAIN, 4, (int64_t[]){1, 2, KEYS, COLUMNS});
+    cache_make(&k, form->k, LAYOUT_PLAIN, (int64_t[]){1, 2, KEYS, COLUMNS});
+    cache_make(&v, form->v, LAYOUT_PLAIN, (int64_t[]){1, 2, KEYS, COLUMNS});
     tensor_make(&out, form->out, LAYOUT_PLAIN, 4, (int64_t[]){1, HEADS, 1, COLUMNS});
     fill_normal(&q, &r);
-    fill_normal(&k, &r);
-    fill_normal(&v, &r);
-    const attention_call call = {.q = &q, .k = &k, .v = &v, .scale = 0.125f, .out = &out};
+    fill_cache(&k, form->k, &r);
+    fill_cache(&v, form->v, &r);
+    const attention_call call = {
+        .q = &q, .k = &k, .v = &v, .k_format = form->k, .v_format = form->v, .scale = 0.125f, .out = &out};
     attention_run(&call, cli_context(SAMEBITS_CPU_AUTO, 0, 0));
     double *exact = cli_alloc(HEADS * COLUMNS * sizeof *exact);
     float have[HEADS * COLUMNS];
@@ -223,8 +232,8 @@ static void measure_attention(const attention_form *form, ggml_library *ggml, ac
                             .order = samebits_order_name(SAMEBITS_ORDER_PORTABLE_1),
                             .rms = e.rms,
                             .largest = e.largest};
-    if (ggml && form->q == T_F32 && form->kv == T_F16) {
-        ggml_op *op = ggml_attention(ggml, &q, &k, &v, call.scale);
+    if (ggml && form->q == T_F32 && (k.type == T_F16 || k.type == T_U8)) {
+        ggml_op *op = ggml_attention(ggml, &call);
         ggml_compute(op, 1);
         const error peer = error_of(exact, ggml_result(op), HEADS * COLUMNS);
         line->peer = (char *)ggml_name(ggml);

@@ -2,11 +2,14 @@
 #ifndef ATTENTION_H
 #define ATTENTION_H
 
+#include "cache.h"
 #include "plain.h"
 
 typedef struct attention_form {
     const char *form;
-    dtype q, kv, out;
+    dtype q;
+    samebits_format k, v;
+    dtype out;
 } attention_form;
 
 extern const attention_form attention_forms[];
@@ -15,6 +18,7 @@ extern const int attention_form_count;
 /* One call; tensors are the caller's. index, length, sinks, mask and slopes may be NULL. */
 typedef struct attention_call {
     const tensor *q, *k, *v; /* (B, H, Lq, D), (B, Hkv, Lk, D), (B, Hkv, Lk, Dv) */
+    samebits_format k_format, v_format;
     const tensor *index, *length, *sinks, *mask, *slopes;
     float scale, softcap;
     int causal;

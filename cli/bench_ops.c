@@ -205,33 +205,36 @@ typedef struct attend {
 
 static void run_attention(void *arg) { attention_run(&((attend *)arg)->call, ((attend *)arg)->context); }
 
-/* `queries` queries of `group` heads to one KV head of f16, against `keys` keys. */
-static void attention_line(bench *b, int64_t queries, int64_t group, int64_t keys)
+/* `queries` queries of `group` heads to one KV head, against `keys` keys. */
+static void attention_line(bench *b, const char *name, int64_t queries, int64_t group, int64_t keys)
 {
     enum { DEPTH = 128 };
-    if (!bench_wants(b, "f32*f16")) return;
+    const attention_form *form = attention_forms;
+    while (strcmp(form->form, name)) form++;
+    if (!bench_wants(b, name)) return;
     bench_line *line = bench_add(
-        b, "attention", "f32*f16", SAMEBITS_ORDER_PORTABLE_1,
+        b, "attention", name, SAMEBITS_ORDER_PORTABLE_1,
         cli_text("%lld q, %lld heads a KV head, %lld keys", (long long)queries, (long long)group, (long long)keys));
     rng r = {3};
     tensor q, k, v, out;
-    tensor_make(&q, T_F32, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
-    tensor_make(&k, T_F16, LAYOUT_PLAIN, 4, (int64_t[]){1, 1, keys, DEPTH});
-    tensor_make(&v, T_F16, LAYOUT_PLAIN, 4, (int64_t[]){1, 1, keys, DEPTH});
-    tensor_make(&out, T_F32, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
+    tensor_make(&q, form->q, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
+    cache_make(&k, form->k, LAYOUT_PLAIN, (int64_t[]){1, 1, keys, DEPTH});
+    cache_make(&v, form->v, LAYOUT_PLAIN, (int64_t[]){1, 1, keys, DEPTH});
+    tensor_make(&out, form->out, LAYOUT_PLAIN, 4, (int64_t[]){1, group, queries, DEPTH});
     tensor_fill(&q, FILL_UNIT, &r);
-    tensor_fill(&k, FILL_UNIT, &r);
-    tensor_fill(&v, FILL_UNIT, &r);
-    attend mine = {{.q = &q, .k = &k, .v = &v, .scale = 0.02f, .out = &out},
+    cache_fill(&k, form->k, FILL_UNIT, &r);
+    cache_fill(&v, form->v, FILL_UNIT, &r);
+    attend mine = {{.q = &q, .k = &k, .v = &v, .k_format = form->k, .v_format = form->v, .scale = 0.02f, .out = &out},
                    cli_context(SAMEBITS_CPU_AUTO, b->threads, 0)};
     bench_join(line, "samebits", run_attention, &mine);
     ggml_call g = {NULL, b->threads};
     if (b->ggml) {
-        g.op = ggml_attention(b->ggml, &q, &k, &v, 0.02f);
+        g.op = ggml_attention(b->ggml, &mine.call);
         bench_join(line, ggml_name(b->ggml), run_ggml, &g);
     }
     line->flops = 4.0 * (double)(queries * group * keys * DEPTH);
-    line->bytes = 4.0 * (double)(keys * DEPTH);
+    line->bytes = (double)tensor_count(&k) * (double)dtype_size(k.type);
+    line->bytes += (double)tensor_count(&v) * (double)dtype_size(v.type);
     bench_time(b, line);
     ggml_op_free(g.op);
     tensor_free(&q);
@@ -243,9 +246,11 @@ static void attention_line(bench *b, int64_t queries, int64_t group, int64_t key
 void bench_attention(bench *b)
 {
     static const int64_t groups[] = {1, 4, 8};
+    static const char *const blocks[] = {"f32*q8_0", "f32*q4_0"};
     for (int64_t keys = 4096; keys <= (b->quick ? 4096 : 32768); keys *= 8)
-        for (size_t i = 0; i < CLI_COUNT(groups); i++) attention_line(b, 1, groups[i], keys);
-    attention_line(b, b->quick ? 64 : 512, 4, 4096);
+        for (size_t i = 0; i < CLI_COUNT(groups); i++) attention_line(b, "f32*f16", 1, groups[i], keys);
+    attention_line(b, "f32*f16", b->quick ? 64 : 512, 4, 4096);
+    for (size_t i = 0; i < CLI_COUNT(blocks); i++) attention_line(b, blocks[i], 1, 4, 4096);
 }
 
 /* A row op on rows of n numbers, beside a copy of as many bytes where it writes as much as it reads. `columns`: of out,

@@ -38,6 +38,7 @@ static const fault faults[] = {
     {FAULT_LIBM, "silu", "f32", PORTABLE, CHECK_SPEC, "exp of the C library"},
     {FAULT_LIBM, "rope", "f32", PORTABLE, CHECK_SPEC, "cos of the C library"},
     {FAULT_ROUNDED, "attention", "f32*f16", PORTABLE, CHECK_LAYOUT, "sums over keys rounded to f32"},
+    {FAULT_ROUNDED, "attention", "f32*q8_0", PORTABLE, CHECK_LAYOUT, "sums over keys rounded to f32"},
     {FAULT_SPLIT, "attention", "f32", PORTABLE, CHECK_THREADS, "keys split over the threads"},
     {FAULT_HIDDEN, "attention", "f32*f16", PORTABLE, CHECK_CONTENT, "a hidden key times zero"},
     {FAULT_FLUSH, "attention", "f32", PORTABLE, CHECK_HOST, "subnormals flushed as the host says"},

@@ -40,7 +40,7 @@ static int64_t differing(const float *a, const float *b, int64_t count)
 /* Random bytes everywhere; with all_scales the blocks' scales are the numbers 0, 1, 2, ... */
 static void fill_blocks(samebits_format format, int all_scales, tensor *w, rng *r)
 {
-    quant_fill(format, w, r);
+    quant_fill(format, w, FILL_UNIT, r);
     const int64_t size = w->shape[1] / BLOCKS;
     for (int64_t i = 0; all_scales && i < ROWS * BLOCKS; i++) {
         const uint8_t bytes[2] = {(uint8_t)i, (uint8_t)(i >> 8)};

@@ -2,69 +2,17 @@
  * function of its seed and of the op's name: case i of a run has the run's seed + i. */
 #include "fuzz.h"
 
-#include <fenv.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mlx.h"
 #include "attention.h"
+#include "draw.h"
+#include "mlx.h"
 #include "table.h"
-
-/* Terms that a case may add up: most are small, so that there are many. */
-static int64_t draw_budget(rng *r) { return (int64_t)1 << (4 + rng_below(r, rng_below(r, 8) ? 10 : 14)); }
-
-/* 1 to `most`, each power of two as likely as the next, often beside a multiple of what kernels work in. */
-static int64_t draw_size(rng *r, int64_t most)
-{
-    static const int64_t steps[] = {4, 8, 16, 64, 256};
-    int bits = 0;
-    while (bits < 12 && (int64_t)2 << bits <= most) bits++;
-    int64_t size = 1 + rng_below(r, (int64_t)1 << rng_below(r, bits + 1));
-    if (!rng_below(r, 3)) {
-        const int64_t step = steps[rng_below(r, CLI_COUNT(steps))];
-        size = (size + step - 1) / step * step + rng_below(r, 3) - 1;
-    }
-    return CLI_MAX((int64_t)1, CLI_MIN(size, most));
-}
-
-static layout draw_layout(rng *r) { return rng_below(r, 2) ? LAYOUT_PLAIN : (layout)rng_below(r, LAYOUT_COUNT); }
 
 /* A dtype that c and bias may have. */
 static dtype draw_float(const op *o, rng *r) { return dtype_is_wide(o->out) ? o->out : (dtype)rng_below(r, 3); }
-
-/* The host's way to call: threads of its own or ours, rounding mode and flushing. */
-typedef struct manner {
-    setting how;
-    int flush, round;
-} manner;
-
-static manner draw_manner(rng *r, samebits_cpu cpu)
-{
-    static const int counts[] = {1, 1, 2, 3, 5, 8, 16},
-                     rounds[] = {FE_TONEAREST, FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
-    manner m = {.how = {cpu, counts[rng_below(r, CLI_COUNT(counts))], 1}};
-    if (!rng_below(r, 32)) m.how = (setting){cpu, 2, 0};
-    m.flush = !rng_below(r, 4);
-    m.round = rounds[rng_below(r, 4) ? 0 : rng_below(r, CLI_COUNT(rounds))];
-    return m;
-}
-
-static void enter(const manner *m)
-{
-    host_flush(m->flush);
-    fesetround(m->round);
-}
-
-/* Returns whether the host's settings are as they were. */
-static int leave(const manner *m)
-{
-    const int kept = fegetround() == m->round && (!m->flush || host_flushes());
-    fesetround(FE_TONEAREST);
-    host_flush(0);
-    return kept;
-}
 
 static void fill_rows(tensor *t, rng *r)
 {
@@ -201,9 +149,9 @@ static void fuzz_op(const verify *v, const op *o, rng *r, result *found)
         const manner manner = draw_manner(r, v->levels[i]);
         tensor out;
         tensor_make2(&out, o->out, draw_layout(r), m, p.n);
-        enter(&manner);
+        manner_enter(&manner);
         run_op(v, &p, &manner, r, &x, &out);
-        const int kept = leave(&manner);
+        const int kept = manner_leave(&manner);
         compare(found, CHECK_SPEC, &want, &out, "%s, M=%lld K=%lld N=%lld, %d threads", samebits_cpu_name(v->levels[i]),
                 (long long)m, (long long)p.k, (long long)p.n, manner.how.threads);
         expect(found, CHECK_LAYOUT, tensor_spilled(&out) == 0, "%s, M=%lld K=%lld N=%lld: wrote outside out",
@@ -254,10 +202,10 @@ static void fuzz_gather(const verify *v, const op *o, rng *r, result *found)
         samebits_context *context = cli_context(manner.how.cpu, manner.how.threads, manner.how.lent);
         tensor out;
         tensor_make2(&out, o->out, draw_layout(r), m, p[0].n);
-        enter(&manner);
+        manner_enter(&manner);
         const samebits_status status =
             samebits_gather_prepared(context, &x.dl, experts, count, &index.dl, o->order, NULL, &out.dl);
-        const int kept = leave(&manner);
+        const int kept = manner_leave(&manner);
         cli_check(status, "samebits_gather_prepared");
         compare(found, CHECK_SPEC, &want, &out, "%s, M=%lld K=%lld N=%lld, %lld experts",
                 samebits_cpu_name(v->levels[i]), (long long)m, (long long)p[0].k, (long long)p[0].n, (long long)count);
@@ -271,117 +219,6 @@ static void fuzz_gather(const verify *v, const op *o, rng *r, result *found)
     tensor_free(&index);
     tensor_free(&all);
     tensor_free(&want);
-}
-
-/* Tensors of one attention call. */
-typedef struct attend {
-    tensor q, k, v, sinks, index, length, mask, slopes, want;
-    attention_call call;
-} attend;
-
-static void make4(tensor *t, dtype type, layout l, int64_t a, int64_t b, int64_t c, int64_t d)
-{
-    tensor_make(t, type, l, 4, (int64_t[]){a, b, c, d});
-}
-
-/* A list of distinct rows for each sequence, or none; and how much of it counts. */
-static void draw_lists(attend *a, rng *r)
-{
-    const int64_t batches = a->q.shape[0], keys = a->k.shape[2], listed = 1 + rng_below(r, keys);
-    tensor_make2(&a->index, T_I32, LAYOUT_PLAIN, batches, listed);
-    tensor_make(&a->length, T_I32, LAYOUT_PLAIN, 1, &batches);
-    for (int64_t b = 0; b < batches; b++) {
-        const int64_t first = rng_below(r, keys), step = rng_below(r, 2) ? 1 : keys - 1;
-        for (int64_t i = 0; i < listed; i++)
-            *(int32_t *)tensor_at(&a->index, b * listed + i) = (int32_t)((first + i * step) % keys);
-        *(int32_t *)tensor_at(&a->length, b) = (int32_t)rng_below(r, listed + 1);
-    }
-    if (!rng_below(r, 3)) a->call.index = &a->index;
-    if (!rng_below(r, 3)) a->call.length = &a->length;
-}
-
-/* A mask of any dtype that hides some keys, with sizes of 1 that broadcast; and slopes for one that is added. */
-static void draw_mask(attend *a, rng *r)
-{
-    static const dtype types[] = {T_BOOL, T_F32, T_F16, T_BF16};
-    const dtype type = types[rng_below(r, CLI_COUNT(types))];
-    const int64_t full[4] = {a->q.shape[0], a->q.shape[1], a->q.shape[2], a->k.shape[2]};
-    int64_t shape[4];
-    for (int i = 0; i < 4; i++) shape[i] = rng_below(r, i < 2 ? 2 : 8) ? full[i] : 1;
-    tensor_make(&a->mask, type, draw_layout(r), 4, shape);
-    tensor_make(&a->slopes, T_F32, LAYOUT_PLAIN, 1, &full[1]);
-    if (type != T_BOOL) tensor_fill(&a->mask, FILL_UNIT, r);
-    tensor_fill(&a->slopes, FILL_UNIT, r);
-    const int64_t one_in = 1 + rng_below(r, 5);
-    for (int64_t i = 0; i < tensor_count(&a->mask); i++) {
-        const int hides = rng_below(r, one_in + 1) == 0;
-        if (type == T_BOOL)
-            *(uint8_t *)tensor_at(&a->mask, i) = !hides;
-        else if (hides)
-            tensor_set(&a->mask, i, -INFINITY);
-    }
-    a->call.mask = &a->mask;
-    if (type != T_BOOL && rng_below(r, 2)) a->call.slopes = &a->slopes;
-}
-
-static void draw_attend(attend *a, const attention_form *form, rng *r)
-{
-    const int64_t budget = 4 * draw_budget(r), batches = 1 + rng_below(r, 3), groups = draw_size(r, 8);
-    const int64_t heads = 1 + rng_below(r, 3), depth = draw_size(r, CLI_MIN(budget, 576));
-    const int64_t width = rng_below(r, 3) ? depth : draw_size(r, CLI_MIN(budget, 576));
-    const int64_t keys = draw_size(r, CLI_MAX(budget / CLI_MAX(depth, width), (int64_t)2));
-    const int64_t queries = draw_size(r, CLI_MAX(budget / depth / keys / groups, (int64_t)2));
-    memset(a, 0, sizeof *a);
-    make4(&a->q, form->q, draw_layout(r), batches, heads * groups, queries, depth);
-    make4(&a->k, form->kv, draw_layout(r), rng_below(r, 4) ? batches : 1, heads, keys, depth);
-    make4(&a->v, form->kv, draw_layout(r), a->k.shape[0], heads, keys, width);
-    make4(&a->want, form->out, LAYOUT_PLAIN, batches, heads * groups, queries, width);
-    tensor_make(&a->sinks, T_F32, LAYOUT_PLAIN, 1, (int64_t[]){heads * groups});
-    static const fill values[] = {FILL_SPREAD, FILL_UNIT, FILL_SUBNORMAL, FILL_ZERO, FILL_HUGE};
-    tensor_fill(&a->q, values[rng_below(r, 4)], r);
-    tensor_fill(&a->k, values[rng_below(r, 3)], r);
-    tensor_fill(&a->v, values[rng_below(r, 5)], r);
-    tensor_fill(&a->sinks, FILL_UNIT, r);
-    a->call = (attention_call){.q = &a->q, .k = &a->k, .v = &a->v, .scale = 0.09f, .out = &a->want};
-    draw_lists(a, r);
-    a->call.causal = rng_below(r, 2) > 0;
-    a->call.window = a->call.causal && !rng_below(r, 3) ? 1 + rng_below(r, keys) : 0;
-    a->call.softcap = rng_below(r, 3) ? 0.0f : 30.0f;
-    a->call.sinks = rng_below(r, 3) ? NULL : &a->sinks;
-    if (!rng_below(r, 3)) draw_mask(a, r);
-}
-
-static void fuzz_attention(const verify *v, const attention_form *form, rng *r, result *found)
-{
-    attend a;
-    draw_attend(&a, form, r);
-    attention_plain(&a.call, (setting){SAMEBITS_CPU_SCALAR, 1, 0}, FAULT_NONE);
-    for (int i = 0; i < v->level_count; i++) {
-        const manner manner = draw_manner(r, v->levels[i]);
-        tensor out;
-        attention_call call = a.call;
-        tensor_make(&out, form->out, draw_layout(r), 4, a.want.shape);
-        call.out = &out;
-        enter(&manner);
-        attention_run(&call, cli_context(manner.how.cpu, manner.how.threads, manner.how.lent));
-        const int kept = leave(&manner);
-        compare(found, CHECK_SPEC, &a.want, &out, "%s, %lld heads, %lld queries, %lld keys, D=%lld Dv=%lld, %d threads",
-                samebits_cpu_name(v->levels[i]), (long long)a.q.shape[1], (long long)a.q.shape[2],
-                (long long)a.k.shape[2], (long long)a.q.shape[3], (long long)a.v.shape[3], manner.how.threads);
-        expect(found, CHECK_LAYOUT, tensor_spilled(&out) == 0, "%s: wrote outside out",
-               samebits_cpu_name(v->levels[i]));
-        expect(found, CHECK_HOST, kept, "%s: the host's settings were lost", samebits_cpu_name(v->levels[i]));
-        tensor_free(&out);
-    }
-    tensor_free(&a.q);
-    tensor_free(&a.k);
-    tensor_free(&a.v);
-    tensor_free(&a.sinks);
-    tensor_free(&a.index);
-    tensor_free(&a.length);
-    tensor_free(&a.mask);
-    tensor_free(&a.slopes);
-    tensor_free(&a.want);
 }
 
 /* FNV-1a over an op's name, form and order: another op in the table moves no case of this one. */

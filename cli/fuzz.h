@@ -2,6 +2,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
+#include "attention.h"
 #include "verify.h"
 
 typedef struct fuzz_result {
@@ -12,6 +13,8 @@ typedef struct fuzz_result {
 
 /* Runs `cases` cases of every op and form that v wants, at v's levels. Returns the number of results. */
 int fuzz_run(const verify *v, int64_t cases, fuzz_result **results);
+/* One case of attention. */
+void fuzz_attention(const verify *v, const attention_form *form, rng *r, result *found);
 /* How many of 500 cases catch a wrong chunk size: a run that can find nothing proves nothing. */
 int64_t fuzz_control(const verify *v);
 void fuzz_print(const fuzz_result *results, int count);

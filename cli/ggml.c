@@ -183,18 +183,20 @@ ggml_op *ggml_linear(ggml_library *g, samebits_format format, const tensor *w, i
     return finish(op, g->mul_mat(op->context, a, b));
 }
 
-static void *copy_4d(ggml_op *op, int type, const tensor *t)
+static void *copy_4d(ggml_op *op, samebits_format format, const tensor *t, int64_t columns)
 {
-    void *to = op->g->new_4d(op->context, type, t->shape[3], t->shape[2], t->shape[1], t->shape[0]);
+    void *to = op->g->new_4d(op->context, ggml_type_of(format), columns, t->shape[2], t->shape[1], t->shape[0]);
     memcpy(op->g->data(to), tensor_at(t, 0), bytes_of(t));
     return to;
 }
 
-ggml_op *ggml_attention(ggml_library *g, const tensor *q, const tensor *k, const tensor *v, float scale)
+ggml_op *ggml_attention(ggml_library *g, const attention_call *call)
 {
-    ggml_op *op = begin(g, bytes_of(q) * 2 + bytes_of(k) + bytes_of(v));
-    void *a = copy_4d(op, 0, q), *b = copy_4d(op, 1, k), *c = copy_4d(op, 1, v);
-    return finish(op, g->flash(op->context, a, b, c, NULL, scale, 0.0f, 0.0f));
+    const int64_t depth = call->q->shape[3], width = call->out->shape[3];
+    ggml_op *op = begin(g, bytes_of(call->q) * 2 + bytes_of(call->k) + bytes_of(call->v));
+    void *q = copy_4d(op, SAMEBITS_FORMAT_F32, call->q, depth);
+    void *k = copy_4d(op, call->k_format, call->k, depth), *v = copy_4d(op, call->v_format, call->v, width);
+    return finish(op, g->flash(op->context, q, k, v, NULL, call->scale, 0.0f, 0.0f));
 }
 
 void ggml_compute(ggml_op *op, int threads)

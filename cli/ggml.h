@@ -2,7 +2,7 @@
 #ifndef GGML_H
 #define GGML_H
 
-#include "tensor.h"
+#include "attention.h"
 
 typedef struct ggml_library ggml_library;
 typedef struct ggml_op ggml_op;
@@ -22,8 +22,8 @@ ggml_dequantiser *ggml_find_dequantiser(const ggml_library *g, samebits_format f
 
 /* out (M, N) = x (M, K) w^T as a graph, weights copied from w. */
 ggml_op *ggml_linear(ggml_library *g, samebits_format format, const tensor *w, int64_t k, const tensor *x);
-/* Flash attention of one sequence without a mask; k and v f16. */
-ggml_op *ggml_attention(ggml_library *g, const tensor *q, const tensor *k, const tensor *v, float scale);
+/* Flash attention of one sequence without a mask; k and v f16 or blocks. */
+ggml_op *ggml_attention(ggml_library *g, const attention_call *call);
 void ggml_compute(ggml_op *op, int threads);
 /* The f32 results, and their number. */
 const float *ggml_result(const ggml_op *op);

@@ -375,7 +375,7 @@ static void make_rows(problem *p, rng *r)
     }
     p->wide = cli_alloc((size_t)(p->n * p->k) * sizeof(float));
     if (o->w == T_U8) {
-        quant_fill(o->format, &p->w, r);
+        quant_fill(o->format, &p->w, FILL_UNIT, r);
         for (int64_t row = 0; row < p->n; row++)
             quant_row(o->format, tensor_at(&p->w, row * (int64_t)row_size), p->k, p->wide + row * p->k);
     } else {

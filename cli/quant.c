@@ -187,29 +187,35 @@ void quant_row(samebits_format format, const uint8_t *bytes, int64_t k, float *o
     }
 }
 
-/* A random f16 of either sign with an exponent in [-12, -5]. */
-static void put_scale(uint8_t *at, rng *r)
+/* A random f16 of either sign: of kind UNIT with an exponent in [-12, -5], so that weights are near 1. */
+static void put_scale(uint8_t *at, fill kind, rng *r)
 {
-    const uint64_t u = rng_next(r);
-    const uint32_t bits = (uint32_t)(u & 0x83FF) | (uint32_t)(3 + (u >> 32 & 7)) << 10;
+    uint64_t bits;
+    if (kind == FILL_UNIT) {
+        const uint64_t u = rng_next(r);
+        bits = (u & 0x83FF) | (3 + (u >> 32 & 7)) << 10;
+    } else {
+        bits = fill_bits(T_F16, kind, r);
+    }
     at[0] = (uint8_t)bits;
     at[1] = (uint8_t)(bits >> 8);
 }
 
-void quant_fill(samebits_format format, tensor *w, rng *r)
+void quant_fill(samebits_format format, tensor *w, fill kind, rng *r)
 {
     const size_t size = block_bytes(format);
-    for (int64_t row = 0; row < w->shape[0]; row++) {
-        uint8_t *bytes = tensor_at(w, row * w->shape[1]);
-        for (int64_t i = 0; i < w->shape[1]; i++) bytes[i] = (uint8_t)(rng_next(r) >> 56);
-        for (int64_t i = 0; i < w->shape[1]; i += (int64_t)size) {
+    const int64_t count = tensor_count(w), length = w->shape[w->dl.ndim - 1];
+    for (int64_t row = 0; row < count; row += length) {
+        uint8_t *bytes = tensor_at(w, row);
+        for (int64_t i = 0; i < length; i++) bytes[i] = (uint8_t)(rng_next(r) >> 56);
+        for (int64_t i = 0; i < length; i += (int64_t)size) {
             uint8_t *scale = bytes + i + quant_scale_offset(format);
             if (format == SAMEBITS_FORMAT_NVFP4) continue; /* all bytes are moderate */
             if (format == SAMEBITS_FORMAT_MXFP4)
                 *scale = (uint8_t)(117 + (rng_next(r) >> 32 & 7)); /* the same range */
             else
-                put_scale(scale, r);
-            if (quant_has_min(format)) put_scale(scale + 2, r);
+                put_scale(scale, kind, r);
+            if (quant_has_min(format)) put_scale(scale + 2, kind, r);
         }
     }
 }

@@ -19,7 +19,8 @@ int quant_scale_offset(samebits_format format);
 void quant_read(samebits_format format, const uint8_t *bytes, quant_block *block);
 /* Row of k weights as f32. */
 void quant_row(samebits_format format, const uint8_t *bytes, int64_t k, float *out);
-/* Rows (N, row size) of random integers, scales of both signs and moderate size. */
-void quant_fill(samebits_format format, tensor *w, rng *r);
+/* Rows of blocks of random integers in the last dim. UNIT scales (and minima) are of moderate size; other kinds are for
+ * formats whose scales are f16. */
+void quant_fill(samebits_format format, tensor *w, fill kind, rng *r);
 
 #endif

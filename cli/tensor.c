@@ -251,8 +251,7 @@ const char *fill_name(fill kind)
     return names[kind];
 }
 
-/* Bits of one element; of complex64 the real part's and then the imaginary part's. */
-static uint64_t fill_bits(dtype type, fill kind, rng *r)
+uint64_t fill_bits(dtype type, fill kind, rng *r)
 {
     /* Mantissa bits, and the exponent field of Inf. */
     static const uint64_t

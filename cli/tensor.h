@@ -77,6 +77,8 @@ typedef enum fill {
 } fill;
 
 const char *fill_name(fill kind);
+/* Bits of one element; of complex64 the real part's and then the imaginary part's. */
+uint64_t fill_bits(dtype type, fill kind, rng *r);
 void tensor_fill(tensor *t, fill kind, rng *r);
 /* Row `row` of a matrix alone. */
 void tensor_fill_row(tensor *t, int64_t row, fill kind, rng *r);

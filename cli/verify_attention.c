@@ -12,6 +12,7 @@ typedef struct sequence {
     result *r;
     rng random;
     setting how;
+    const attention_form *form;
     tensor q, k, val, base, sinks;
     attention_call call; /* over these tensors */
 } sequence;
@@ -20,7 +21,7 @@ typedef struct sequence {
 #define CASE_ARGS(s, text)                                                                                             \
     (text), samebits_cpu_name((s)->how.cpu), (long long)(s)->q.shape[1], (long long)(s)->k.shape[1],                   \
         (long long)(s)->q.shape[2], (long long)(s)->k.shape[2], (long long)(s)->q.shape[3],                            \
-        (long long)(s)->val.shape[3], (s)->call.causal ? " causal" : ""
+        (long long)(s)->base.shape[3], (s)->call.causal ? " causal" : ""
 
 static void run(const sequence *s, setting how, const attention_call *call)
 {
@@ -33,6 +34,17 @@ static void run(const sequence *s, setting how, const attention_call *call)
 static void make4(tensor *t, dtype type, layout l, int64_t a, int64_t b, int64_t c, int64_t d)
 {
     tensor_make(t, type, l, 4, (int64_t[]){a, b, c, d});
+}
+
+/* A cache of K or V with this sequence's heads and columns, all poison. */
+static void make_k(const sequence *s, tensor *k, layout l, int64_t batches, int64_t keys)
+{
+    cache_make(k, s->form->k, l, (int64_t[]){batches, s->k.shape[1], keys, s->q.shape[3]});
+}
+
+static void make_v(const sequence *s, tensor *v, layout l, int64_t batches, int64_t keys)
+{
+    cache_make(v, s->form->v, l, (int64_t[]){batches, s->val.shape[1], keys, s->base.shape[3]});
 }
 
 /* Out like the base, all poison. */
@@ -108,23 +120,23 @@ static void with_neighbours(sequence *s, check kind, int64_t other_length, fill 
     const int64_t room = CLI_MAX(keys, other_length) + rng_below(&s->random, 9) + 1;
     tensor q, k, v, out, length, got;
     make4(&q, s->q.type, LAYOUT_PLAIN, 3, s->q.shape[1], s->q.shape[2], s->q.shape[3]);
-    make4(&k, s->k.type, LAYOUT_PLAIN, 3, s->k.shape[1], room, s->k.shape[3]);
-    make4(&v, s->val.type, LAYOUT_PLAIN, 3, s->val.shape[1], room, s->val.shape[3]);
+    make_k(s, &k, LAYOUT_PLAIN, 3, room);
+    make_v(s, &v, LAYOUT_PLAIN, 3, room);
     make4(&out, s->base.type, LAYOUT_PLAIN, 3, s->base.shape[1], s->base.shape[2], s->base.shape[3]);
     tensor_make(&length, T_I32, LAYOUT_PLAIN, 1, (int64_t[]){3});
     tensor_fill(&q, content, &s->random);
-    tensor_fill(&k, padding, &s->random);
-    tensor_fill(&v, padding, &s->random);
+    cache_fill(&k, s->form->k, padding, &s->random);
+    cache_fill(&v, s->form->v, padding, &s->random);
     for (int64_t b = 0; b < 3; b++) {
         const int64_t rows = b == place ? keys : other_length;
         tensor slot, front;
         *(int32_t *)tensor_at(&length, b) = (int32_t)rows;
         tensor_slice(&slot, &k, 0, b, 1);
         tensor_slice(&front, &slot, 2, 0, rows);
-        tensor_fill(&front, content, &s->random);
+        cache_fill(&front, s->form->k, content, &s->random);
         tensor_slice(&slot, &v, 0, b, 1);
         tensor_slice(&front, &slot, 2, 0, rows);
-        tensor_fill(&front, content, &s->random);
+        cache_fill(&front, s->form->v, content, &s->random);
     }
     put(&q, place, &s->q);
     put(&k, place, &s->k);
@@ -187,8 +199,8 @@ static void check_places(sequence *s, int kind)
     const int64_t keys = s->k.shape[2], room = keys + rng_below(&s->random, 2 * keys + 8);
     int32_t *place = cli_alloc((size_t)room * sizeof *place), *listed = cli_alloc((size_t)keys * sizeof *listed);
     tensor k, v, index, mask;
-    make4(&k, s->k.type, LAYOUT_PLAIN, 1, s->k.shape[1], room, s->k.shape[3]);
-    make4(&v, s->val.type, LAYOUT_PLAIN, 1, s->val.shape[1], room, s->val.shape[3]);
+    make_k(s, &k, LAYOUT_PLAIN, 1, room);
+    make_v(s, &v, LAYOUT_PLAIN, 1, room);
     tensor_make2(&index, T_I32, LAYOUT_PLAIN, 1, keys);
     const dtype mask_type = kind == 2 ? T_BOOL : T_F32;
     make4(&mask, mask_type, LAYOUT_PLAIN, 1, 1, s->q.shape[2], room);
@@ -242,8 +254,8 @@ static void check_strides(sequence *s)
     for (int l = 1; l < LAYOUT_COUNT; l++) {
         tensor q, k, v;
         tensor_make(&q, s->q.type, (layout)l, 4, s->q.shape);
-        tensor_make(&k, s->k.type, (layout)l, 4, s->k.shape);
-        tensor_make(&v, s->val.type, (layout)l, 4, s->val.shape);
+        make_k(s, &k, (layout)l, 1, s->k.shape[2]);
+        make_v(s, &v, (layout)l, 1, s->k.shape[2]);
         tensor_copy(&q, &s->q);
         tensor_copy(&k, &s->k);
         tensor_copy(&v, &s->val);
@@ -262,8 +274,8 @@ static void check_host(sequence *s)
 {
     tensor v, want, have;
     attention_call call = s->call;
-    tensor_make(&v, s->val.type, LAYOUT_PLAIN, 4, s->val.shape);
-    tensor_fill(&v, FILL_SUBNORMAL, &s->random);
+    make_v(s, &v, LAYOUT_PLAIN, 1, s->k.shape[2]);
+    cache_fill(&v, s->form->v, FILL_SUBNORMAL, &s->random);
     make_out(s, &want);
     make_out(s, &have);
     call.v = &v;
@@ -303,28 +315,32 @@ static int64_t pick(rng *r, const int64_t *list, size_t count, int64_t limit)
     return list[rng_below(r, (int64_t)count)];
 }
 
-static void make_sequence(sequence *s, const attention_form *form, int64_t keys)
+static void make_sequence(sequence *s, int64_t keys)
 {
     static const int64_t depths[] = {64, 72, 80, 96, 128, 192, 256, 576}, groups[] = {1, 2, 4, 7, 8, 16};
     static const int64_t queries[] = {1, 2, 3, 4, 5, 7, 8, 9, 16, 17, 63, 64, 65, 127, 128, 129, 130};
+    const attention_form *form = s->form;
     rng *r = &s->random;
     const int64_t budget = s->v->full ? 1 << 24 : s->v->small ? 1 << 16 : 1 << 18;
-    const int64_t depth = pick(r, depths, CLI_COUNT(depths), budget / keys / 4);
+    const int64_t depth = cache_columns(form->k, pick(r, depths, CLI_COUNT(depths), budget / keys / 4));
     const int64_t group = pick(r, groups, CLI_COUNT(groups), budget / keys / depth / 2);
     const int64_t kv_heads = budget / keys / depth / group > 4 ? 1 + rng_below(r, 3) : 1;
     /* More queries than keys too: then the first ones see none. */
     const int64_t length = pick(r, queries, CLI_COUNT(queries), budget / keys / depth / group / kv_heads);
-    const int64_t width = rng_below(r, 4) ? depth : CLI_MAX(depth - 64 / 2, (int64_t)8);
+    const int64_t narrow = CLI_MAX(depth - 64 / 2, (int64_t)8);
+    const int64_t width = cache_columns(form->v, rng_below(r, 4) ? depth : narrow);
     make4(&s->q, form->q, LAYOUT_PLAIN, 1, group * kv_heads, length, depth);
-    make4(&s->k, form->kv, LAYOUT_PLAIN, 1, kv_heads, keys, depth);
-    make4(&s->val, form->kv, LAYOUT_PLAIN, 1, kv_heads, keys, width);
+    cache_make(&s->k, form->k, LAYOUT_PLAIN, (int64_t[]){1, kv_heads, keys, depth});
+    cache_make(&s->val, form->v, LAYOUT_PLAIN, (int64_t[]){1, kv_heads, keys, width});
     make4(&s->base, form->out, LAYOUT_PLAIN, 1, group * kv_heads, length, width);
     tensor_make(&s->sinks, T_F32, LAYOUT_PLAIN, 1, (int64_t[]){group * kv_heads});
     tensor_fill(&s->q, FILL_UNIT, r);
-    tensor_fill(&s->k, FILL_UNIT, r);
-    tensor_fill(&s->val, FILL_SPREAD, r);
+    cache_fill(&s->k, form->k, FILL_UNIT, r);
+    cache_fill(&s->val, form->v, FILL_SPREAD, r);
     tensor_fill(&s->sinks, FILL_UNIT, r);
     s->call = (attention_call){.q = &s->q, .k = &s->k, .v = &s->val, .scale = 0.09f, .out = &s->base};
+    s->call.k_format = form->k;
+    s->call.v_format = form->v;
     s->call.causal = s->v->small ? keys > 100 : rng_below(r, 3) > 0;
     s->call.softcap = rng_below(r, 3) ? 0.0f : 30.0f;
     s->call.window = s->call.causal && !rng_below(r, 3) ? 1 + rng_below(r, keys) : 0;
@@ -333,9 +349,9 @@ static void make_sequence(sequence *s, const attention_form *form, int64_t keys)
 
 static void check_sequence(const verify *v, const attention_form *form, int64_t keys, uint64_t seed, result *r)
 {
-    sequence s = {.v = v, .r = r, .random = {seed}};
+    sequence s = {.v = v, .r = r, .random = {seed}, .form = form};
     tensor scalar;
-    make_sequence(&s, form, keys);
+    make_sequence(&s, keys);
     const int64_t work = s.q.shape[1] * s.q.shape[2] * keys * s.q.shape[3];
     tensor_make(&scalar, s.base.type, LAYOUT_PLAIN, 4, s.base.shape);
     for (int i = 0; i < v->level_count; i++) {
