@@ -1,4 +1,5 @@
 """The checks of tools/ hold on this tree and fail on planted violations."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -191,6 +192,49 @@ class Symbols(unittest.TestCase):
 
     def test_nothing_exported(self):
         self.assertEqual(self.run_tool("--shared", self.build("int samebits_x;", "-fvisibility=hidden"))[0], 1)
+
+
+class FuzzOps(unittest.TestCase):
+    """With a program that stands in for samebits: op `bad` differs in one case, op `gone` ends by a signal."""
+    PROGRAM = """#!/bin/sh
+if [ "$1" = info ]; then
+    printf '{"ops": ['
+    for op in $OPS; do printf '%s{"op": "%s"}' "$comma" "$op"; comma=,; done
+    printf ']}'
+    exit
+fi
+[ "$5" != gone ] || kill -SEGV $$
+[ "$5" = bad ] && failed=1 || failed=0
+[ $failed = 0 ] || echo "again: samebits verify" >&2
+printf '{"fuzz": [{"cases": %s, "compared": 6, "failed": %s}]}' "$3" $failed
+exit $failed
+"""
+
+    def run_tool(self, ops):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "samebits")
+            program.write_text(self.PROGRAM)
+            program.chmod(0o755)
+            done = subprocess.run([sys.executable, str(ROOT / "tools/fuzz_ops"), str(program), "--cases", "5"],
+                                  capture_output=True, text=True, env={**os.environ, "OPS": ops})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_holds(self):
+        code, output = self.run_tool("good good other")
+        self.assertEqual((code, "2 ops, 0 failed" in output), (0, True), output)
+        self.assertRegex(output, r"good +1 +3 +6 +0 ")  # 5 cases over two forms, rounded up
+        self.assertRegex(output, r"other +1 +5 +6 +0 ")
+
+    def test_a_case_differs(self):
+        code, output = self.run_tool("good bad")
+        self.assertEqual((code, "2 ops, 1 failed" in output, "again: samebits verify" in output), (1, True, True), output)
+
+    def test_a_process_ends(self):
+        code, output = self.run_tool("gone good")
+        self.assertEqual((code, "gone: exit status -11" in output), (1, True), output)
+
+    def test_no_ops(self):
+        self.assertEqual(self.run_tool("")[0], 1)
 
 
 if __name__ == "__main__":

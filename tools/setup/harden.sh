@@ -1,4 +1,5 @@
-# ./dev harden: what takes longer than `./dev test` may: the fuzz targets for a while, MSan, valgrind.
+# ./dev harden: what takes longer than `./dev test` may: the fuzz targets for a while, random calls of every op, MSan,
+# valgrind.
 # shellcheck shell=bash
 
 CORPUS=$ROOT/tests/fuzz/corpus
@@ -19,6 +20,13 @@ test_fuzz() {
     done
 }
 
+# fuzz_ops CASES: random calls of every op at every level, against the order in plain C.
+fuzz_ops() {
+    build_core
+    # Idle threads sleep: there are as many processes as cores, and their calls have threads of their own.
+    OMP_WAIT_POLICY=passive "$ROOT/tools/fuzz_ops" "$RELEASE/bin/samebits" --cases "$1" --jobs "$JOBS"
+}
+
 # Without OpenMP, whose library is not instrumented.
 msan_api() {
     quietly "configure msan" cmake --preset msan
@@ -32,15 +40,18 @@ valgrind_api() {
         "$RELEASE/bin/samebits_api"
 }
 
-# harden [SECONDS]: each fuzz target takes that long (default: an hour).
+# harden [SECONDS [CASES]]: each fuzz target takes that long (default: an hour), each op gets so many calls (default: a
+# million, divided over its forms).
 cmd_harden() {
-    local seconds=${1:-3600} target
+    local seconds=${1:-3600} cases=${2:-1000000} target title
     need_packages test
     if step "build: fuzz" build fuzz; then
         for target in arguments blocks; do
             step "fuzz: $target, $seconds s" fuzz_target "$target" "$seconds" || true
         done
     fi
+    title="verify --fuzz: every op, $cases calls"
+    ! step "$title" fuzz_ops "$cases" || cat "$(step_log "$title")"
     step "MSan: api" msan_api || true
     if have valgrind; then
         step "valgrind: api" valgrind_api || true

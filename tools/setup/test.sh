@@ -5,12 +5,15 @@ PASSED=0 FAILED=0 SKIPPED=0
 QUICK=0 # 1: without the packages of gigabytes
 SKIP_STATUS=77
 
+# What a step said.
+step_log() { printf '%s/test-%s.log\n' "$LOGS" "${1//[^a-zA-Z0-9.-]/-}"; }
+
 # step TITLE COMMAND...: one test. Status 77 skips; its last line then is the reason. The command runs in a ./dev of its
 # own, since bash ignores `set -e` inside a function whose status is looked at.
 step() {
     local title=$1 start=$SECONDS status=0 log
+    log=$(step_log "$title")
     shift
-    log=$LOGS/test-${title//[^a-zA-Z0-9.-]/-}.log
     printf '%s  %s ...\n' "$(date +%T)" "$title"
     "$ROOT/dev" call "$@" > "$log" 2>&1 < /dev/null || status=$?
     case $status in
