@@ -28,12 +28,17 @@ def _refuse(array: Any) -> TypeError:
     )
 
 
+def layout_name(tensor: Any) -> str:
+    """A PyTorch tensor's, such as "strided", "sparse_csr" or "nested"."""
+    return "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
+
+
 def _check_torch(tensor: Any) -> None:
     """Raises for tensors whose memory is not what they stand for, or that a gradient would be expected of."""
     torch = sys.modules["torch"]
     if tensor.layout is not torch.strided or tensor.is_nested:
-        kind = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.")
-        raise TypeError(f"a tensor of layout {kind} is not taken; want a dense one: to_dense(), unbind()")
+        layout = layout_name(tensor)
+        raise TypeError(f"a tensor of layout {layout} is not taken; want a dense one: to_dense(), unbind()")
     fake = sys.modules.get("torch._subclasses.fake_tensor")
     if tensor.device.type != "cpu" or (fake is not None and isinstance(tensor, fake.FakeTensor)):
         kind = "without memory" if tensor.device.type == "cpu" else f"on {tensor.device}"

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
-from samebits.torch import _elements, _install, _load, _ops  # noqa: E402
+from samebits.torch import _dispatcher, _elements, _install, _load, _ops, _refusals  # noqa: E402
 from torch_support import bits  # noqa: E402
 
 F = torch.nn.functional
@@ -162,24 +162,134 @@ def test_cuda_kernels_are_refused():
 # --- layouts, and tensors without memory ---
 
 
+def refused(call, operator, dtype, layout=None):
+    """A call that runs on PyTorch's kernel and is counted, and that a strict mode names."""
+    want = call()
+    with mode_of.mode() as active:
+        have = call()
+    assert active.stock[f"{operator} {dtype}"] == 1, dict(active.stock)
+    assert type(have) is type(want) and have.shape == want.shape if not want.is_nested else have.is_nested
+    text = f"no {operator} of {dtype}" + (f" in layout {layout}" if layout else "") + " on cpu"
+    with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("layout", "operator", "call"),
+    [
+        ("sparse_coo", "mm", lambda x, w: x.to_sparse() @ w),
+        ("sparse_coo", "mm", lambda x, w: w.t() @ x.t().to_sparse()),
+        ("sparse_coo", "addmm", lambda x, w: torch.addmm(torch.zeros(3, 5), x.to_sparse(), w)),
+        ("sparse_coo", "mv", lambda x, w: x.to_sparse() @ w[:, 0]),
+        ("sparse_coo", "bmm", lambda x, w: torch.bmm(x[None].to_sparse(), w[None])),
+        ("sparse_coo", "sum.dim_IntList", lambda x, w: x.to_sparse().sum(-1)),
+        ("sparse_coo", "_sparse_softmax", lambda x, w: torch.sparse.softmax(x.to_sparse(), -1)),
+        ("sparse_coo", "_sparse_sparse_matmul", lambda x, w: torch.sparse.mm(x.to_sparse(), w.to_sparse())),
+        ("sparse_csr", "mm", lambda x, w: x.to_sparse_csr() @ w),
+        ("sparse_csr", "mm", lambda x, w: F.linear(x.to_sparse_csr(), w.t())),
+        ("sparse_csr", "addmv", lambda x, w: x.to_sparse_csr() @ w[:, 0]),
+        ("sparse_csr", "sum.dim_IntList", lambda x, w: x.to_sparse_csr().sum(-1, keepdim=True)),
+        ("sparse_csr", "sparse_sampled_addmm", lambda x, w: torch.sparse.sampled_addmm((x @ w).to_sparse_csr(), x, w)),
+        ("nested", "_softmax", lambda x, w: torch.nested.nested_tensor([x, x[1:]]).softmax(-1)),
+        ("nested", "bmm", lambda x, w: torch.bmm(*[torch.nested.nested_tensor([y, y]) for y in (x, w)])),
+        ("_mkldnn", "mkldnn_linear", lambda x, w: F.linear(x.to_mkldnn(), w.t().to_mkldnn())),
+        ("_mkldnn", "mkldnn_linear", lambda x, w: F.linear(x.to_mkldnn(), w.t(), torch.zeros(5))),
+        ("_mkldnn", "_softmax", lambda x, w: x.to_mkldnn().softmax(-1)),
+        ("_mkldnn", "gelu", lambda x, w: F.gelu(x.to_mkldnn())),
+        ("_mkldnn", "add.Tensor", lambda x, w: x.to_mkldnn() + x.to_mkldnn()),
+        ("_mkldnn", "convolution", lambda x, w: F.conv1d(x[None].to_mkldnn(), x[None])),
+        ("_mkldnn", "avg_pool2d", lambda x, w: F.avg_pool2d(x[None, None].to_mkldnn(), 2)),
+        ("_mkldnn", "native_batch_norm", lambda x, w: batch_norm(x[None, :, :, None].to_mkldnn())),
+    ],
+)
 @torch.no_grad()
-def test_other_layouts():
+def test_other_layouts(layout, operator, call):
     x, w = torch.randn(3, 4), torch.randn(4, 5)
-    nested = torch.nested.nested_tensor([torch.randn(2, 4), torch.randn(3, 4)])
-    calls = {
-        "mm float32": [lambda: x.to_sparse() @ w, lambda: x.to_sparse_csr() @ w],
-        "_softmax float32": [lambda: torch.nested.nested_tensor([x, x]).softmax(-1)],
-        "bmm float32": [lambda: torch.bmm(nested, nested.transpose(1, 2))],
-        "mean.dim qint8": [lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.qint8).mean(-1)],
-    }
-    for name, some in calls.items():
-        for call in some:
-            with mode_of.mode() as active:
+    refused(lambda: call(x, w), operator, "float32", layout)
+
+
+def batch_norm(x):
+    return F.batch_norm(x, *torch.ones(4, x.shape[1]))
+
+
+@torch.no_grad()
+def test_products_that_mkldnn_has_not():
+    """What PyTorch refuses too is named in a strict mode."""
+    x = torch.randn(3, 4).to_mkldnn()
+    for call in (lambda: x @ torch.randn(4, 5), lambda: torch.randn(2, 3) @ x):
+        with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match="no mm of float32 in layout _mkldnn"):
+            call()
+
+
+@torch.no_grad()
+def test_what_moves_no_bit_in_other_layouts():
+    x = torch.randn(3, 4)
+    calls = [
+        lambda: x.to_mkldnn().to_dense(),
+        lambda: x.to_mkldnn().clone().reshape(4, 3).to_dense(),
+        lambda: F.relu(x.to_mkldnn()).to_dense(),
+        lambda: (x.to_sparse() * 2).to_dense(),
+        lambda: F.relu(x.to_sparse_csr()).to_dense(),
+        lambda: torch.nested.nested_tensor([x, x]).to_padded_tensor(0.0),
+        lambda: torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).dequantize(),
+    ]
+    want = [call() for call in calls]
+    with mode_of.mode(strict=True) as active:
+        assert all(torch.equal(call(), there) for call, there in zip(calls, want, strict=True))
+    assert not active.stock
+
+
+def quantised(x):
+    return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8)
+
+
+def dynamic(module):
+    return torch.ao.quantization.quantize_dynamic(torch.nn.Sequential(module), dtype=torch.qint8)
+
+
+@torch.no_grad()
+def test_quantised():
+    """Quantised tensors, dense ones times quantised weights, and one model of the latter."""
+    x = torch.randn(3, 64)
+    linear, lstm = dynamic(torch.nn.Linear(64, 32)), dynamic(torch.nn.LSTM(64, 32))
+    refused(lambda: quantised(x).mean(-1), "mean.dim", "quint8")
+    refused(lambda: torch.ao.nn.quantized.Linear(64, 32)(quantised(x)), "quantized::linear", "quint8")
+    refused(lambda: torch.ops.quantized.add(quantised(x), quantised(x), 0.1, 0), "quantized::add", "quint8")
+    refused(lambda: linear(x), "quantized::linear_dynamic", "float32")
+    refused(lambda: lstm(x[None])[0], "quantized_lstm.input", "float32")
+    narrow, scales = torch.ones(32, 64, dtype=torch.int8), torch.ones(32, dtype=torch.bfloat16)
+    refused(lambda: torch._weight_int8pack_mm(x.bfloat16(), narrow, scales), "_weight_int8pack_mm", "bfloat16/int8")
+    with mode_of.mode(strict=True):
+        dynamic(torch.nn.Linear(64, 32))  # which packs weights
+
+
+@torch.no_grad()
+def test_oneDNN_s_own():
+    """What it computes of dense tensors under its own names."""
+    x, lstm = torch.randn(3, 64), torch.nn.LSTM(64, 32)
+    refused(lambda: lstm(x[None])[0], "mkldnn_rnn_layer", "float32")
+    pointwise = torch.ops.mkldnn._linear_pointwise
+    refused(lambda: pointwise(x, torch.ones(5, 64), None, "none", [], ""), "mkldnn::_linear_pointwise", "float32")
+
+
+@torch.no_grad()
+def test_other_layouts_of_all_threads():
+    x = torch.randn(3, 64)
+    linear = dynamic(torch.nn.Linear(64, 32))
+    mode_of.enable(strict=True)
+    try:
+        for call, name in (
+            (lambda: F.gelu(x.to_mkldnn()), "gelu of float32 in layout _mkldnn"),
+            (lambda: x.to_sparse() @ x.t(), "mm of float32 in layout sparse_coo"),
+            (lambda: quantised(x).mean(-1), "mean.dim of quint8"),
+            (lambda: linear(x), "quantized::linear_dynamic of float32"),
+            (lambda: torch.ops.quantized.add(quantised(x), quantised(x), 0.1, 0), "quantized::add of quint8"),
+        ):
+            with pytest.raises(NotImplementedError, match=name):
                 call()
-            assert active.stock[name] == 1, name
-            operator, dtype = name.split()
-            with mode_of.mode(strict=True), pytest.raises(NotImplementedError, match=f"no {operator} of {dtype}"):
-                call()
+    finally:
+        mode_of.disable()
+    assert linear(x).shape == (3, 32) and F.gelu(x.to_mkldnn()).is_mkldnn
 
 
 @torch.no_grad()
@@ -289,5 +399,5 @@ def test_versions(version, warns, monkeypatch):
 
 def test_every_function_is_of_an_operator():
     """Names that PyTorch does not have would be left out in silence."""
-    for name in (*_ops.functions, *_elements.ELEMENTWISE, *_install.MOVING):
-        assert _install._overload(name)._schema.name
+    for name in (*_ops.functions, *_elements.ELEMENTWISE, *_refusals.MOVING, *_refusals.OF_LAYOUTS):
+        assert _dispatcher.overload(name)._schema.name

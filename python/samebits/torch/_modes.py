@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import torch
 
 from .. import _core
+from .._arrays import layout_name
 
 #: The key of PyTorch's dispatcher that a thread in a mode adds to those of its tensors. It stands below autograd and
 #: above the devices, and nothing in PyTorch uses it: it was made for other packages' random generators.
@@ -45,9 +46,11 @@ class Mode:
         if self.strict:
             shapes = ", ".join("nested" if t.is_nested else str(tuple(t.shape)) for t in tensors)
             devices = "/".join(dict.fromkeys(t.device.type for t in tensors))
+            layouts = "/".join(dict.fromkeys(layout for t in tensors if (layout := layout_name(t)) != "strided"))
+            where = f" in layout {layouts}" if layouts else ""
             raise NotImplementedError(
-                f"samebits has no {name} of {dtypes} on {devices}, shapes {shapes}: its bits may depend on the batch; "
-                "leave the strict mode to run PyTorch's own"
+                f"samebits has no {name} of {dtypes}{where} on {devices}, shapes {shapes}: its bits may depend on the "
+                "batch; leave the strict mode to run PyTorch's own"
             )
         self.stock[f"{name} {dtypes}".strip()] += 1
 

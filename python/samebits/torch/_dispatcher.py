@@ -1,0 +1,81 @@
+"""PyTorch's dispatcher: operators by name, their variants and kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._modes import KEY
+from ._ops import Function
+
+Key = torch._C.DispatchKey
+_key: Any = torch._C._parse_dispatch_key(KEY)
+#: With PythonDispatcher, for redispatching.
+below: Any = torch._C._dispatch_keyset_full_after(_key)
+_devices: Any = below.remove(Key.PythonDispatcher)
+
+
+def device_of(keys: Any) -> Any:
+    """The key of the device, or of the layout, whose kernel a call below ours would run."""
+    return (keys & _devices).highestPriorityTypeId()
+
+
+def full(name: str) -> str:
+    return name if "::" in name else f"aten::{name}"
+
+
+def overload(name: str) -> Any:
+    namespace, _, name = full(name).partition("::")
+    base, _, variant = name.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), base), variant or "default")
+
+
+def variants(name: str) -> list[tuple[str, bool]]:
+    """The overloads of one of PyTorch's operators that write into a tensor, and whether that is the first argument."""
+    base, _, variant = name.partition(".")
+    found = []
+    packet = getattr(torch.ops.aten, base)
+    takes = [(a.name, str(a.type)) for a in overload(name)._schema.arguments]
+    for other in packet.overloads():
+        arguments = getattr(packet, other)._schema.arguments
+        outs = [a.name for a in arguments if a.is_out]
+        if outs in (["out"], ["grad_input"]) and takes == [(a.name, str(a.type)) for a in arguments if not a.is_out]:
+            found.append((f"{base}.{other}", False))
+    in_place = getattr(torch.ops.aten, f"{base}_", None)
+    if in_place is not None and (variant or "default") in in_place.overloads():
+        found.append((f"{base}_" + (f".{variant}" if variant else ""), True))
+    return found
+
+
+def has(name: str, key: str) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(full(name), key)
+
+
+def has_any(name: str, key: str) -> bool:
+    """Whether a call with the key runs anything, such as the operator's default kernel."""
+    found: bool = torch._C._dispatch_has_computed_kernel_for_dispatch_key(full(name), key)
+    return found
+
+
+def kernel(name: str, key: str) -> Function:
+    """PyTorch's kernel, as it was before we came."""
+    parsed: Any = torch._C._parse_dispatch_key(key)  # torch.library.get_kernel knows fewer keys
+    boxed: Function = torch._C._dispatch_get_computed_kernel_for_dispatch_key(full(name), parsed).call_boxed
+    return boxed
+
+
+def beneath(name: str) -> Function:
+    """PyTorch's kernel for the device of a call, as it was before we came; what has none of these goes on to the next
+    key."""
+    kernels = {}
+    for key in ("CPU", "QuantizedCPU", *(("CUDA",) if torch.cuda.is_available() else ())):
+        if has_any(name, key):
+            kernels[getattr(Key, key)] = kernel(name, key)
+    redispatch = overload(name).redispatch
+
+    def stock(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        found = kernels.get(device_of(keys))
+        return redispatch(keys & below, *args, **kwargs) if found is None else found(keys, *args, **kwargs)
+
+    return stock
