@@ -80,17 +80,42 @@ def dtype_name(array: Any) -> str:
     return _name(array.dtype)
 
 
+def _is_marked(tensor: Any) -> bool:
+    """Whether a tensor stands for the conjugate or the negative of its memory."""
+    return bool(tensor.is_conj() or tensor.is_neg())
+
+
+def lend(array: Any) -> Any:
+    """What the extension module reads the memory of an array through that as_array() or empty() gave."""
+    if library(array) == "torch":
+        if array.requires_grad:
+            array = array.detach()
+        if _is_marked(array):
+            array = array.resolve_conj().resolve_neg()
+        return sys.modules["torch"]._C._to_dlpack(array)
+    if isinstance(array, np.ndarray) and dtype_name(array) == "bfloat16":
+        return array.view(np.uint16), "bfloat16"  # NumPy's DLPack has no bf16
+    return array
+
+
 def borrow(array: Any) -> Any:
-    """What the extension module reads the array's memory through."""
+    """The same of an argument as it came, which may be None. Raises as as_array()."""
     if array is None:
         return None
     if library(array) == "torch":
         _check_torch(array)
-        # A tensor may be marked as the conjugate or the negative of its memory.
-        return sys.modules["torch"]._C._to_dlpack(array.detach().resolve_conj().resolve_neg())
-    if isinstance(array, np.ndarray) and dtype_name(array) == "bfloat16":
-        return array.view(np.uint16), "bfloat16"  # NumPy's DLPack has no bf16
-    return array
+    return lend(array)
+
+
+def borrow_output(out: Any) -> Any:
+    """The same of an array to write to."""
+    if library(out) == "torch":
+        _check_torch(out)
+        if _is_marked(out):
+            raise BufferError(
+                "out stands for the conjugate or the negative of its memory; want one that is not so marked"
+            )
+    return lend(out)
 
 
 @functools.cache

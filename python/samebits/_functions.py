@@ -66,7 +66,7 @@ class Weights:
             if dtype not in names:
                 raise TypeError(f"w is {dtype}; name its format, one of {', '.join(formats())}")
             format = names[dtype]
-        self._core = _core.Weights(_context(), _arrays.borrow(w), format)
+        self._core = _core.Weights(_context(), _arrays.lend(w), format)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,8 +99,12 @@ def _common_dtype(a: Any, b: Any) -> str:
     return first if first == second else "float32"
 
 
-def _output(like: Any, shape: tuple[int, ...], dtype: str, out: Any) -> Any:
-    return _arrays.empty(like, shape, dtype) if out is None else out
+def _output(like: Any, shape: tuple[int, ...], dtype: str, out: Any) -> tuple[Any, Any]:
+    """The array that the result goes into, and its memory."""
+    if out is not None:
+        return out, _arrays.borrow_output(out)
+    out = _arrays.empty(like, shape, dtype)
+    return out, _arrays.lend(out)
 
 
 def _epilogue(c: Any, bias: Any, alpha: float, beta: float, activation: str) -> dict[str, Any]:
@@ -135,12 +139,12 @@ def matmul(
     if len(a.shape) < 2 or len(b.shape) < 2:
         raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}; both want two dimensions or more")
     batch = np.broadcast_shapes(tuple(a.shape[:-2]), tuple(b.shape[:-2]))
-    result = _output(a, (*batch, a.shape[-2], b.shape[-1]), dtype, out)
+    result, memory = _output(a, (*batch, a.shape[-2], b.shape[-1]), dtype, out)
     _core.matmul(
         _context(),
-        _arrays.borrow(a),
-        _arrays.borrow(b),
-        _arrays.borrow(result),
+        _arrays.lend(a),
+        _arrays.lend(b),
+        memory,
         **_epilogue(c, bias, alpha, beta, activation),
     )
     return _arrays.finish(a, result)
@@ -162,12 +166,12 @@ def linear(
     Raises as matmul."""
     x = _arrays.as_array(x)
     if isinstance(w, Weights):
-        result = _output(x, (*x.shape[:-1], w.shape[0]), _float_name(x), out)
+        result, memory = _output(x, (*x.shape[:-1], w.shape[0]), _float_name(x), out)
         _core.linear_prepared(
             _context(),
-            _arrays.borrow(x),
+            _arrays.lend(x),
             w._core,
-            _arrays.borrow(result),
+            memory,
             order,
             **_epilogue(None, bias, 1.0, 0.0, activation),
         )
@@ -176,12 +180,12 @@ def linear(
         raise ValueError(f"order '{order}' is for packed weights: prepare them with samebits.Weights")
     w = _arrays.as_array(w)
     dtype = _common_dtype(x, w)
-    result = _output(x, (*x.shape[:-1], w.shape[0]), dtype, out)
+    result, memory = _output(x, (*x.shape[:-1], w.shape[0]), dtype, out)
     _core.linear(
         _context(),
-        _arrays.borrow(x),
-        _arrays.borrow(w),
-        _arrays.borrow(result),
+        _arrays.lend(x),
+        _arrays.lend(w),
+        memory,
         **_epilogue(None, bias, 1.0, 0.0, activation),
     )
     return _arrays.finish(x, result)
@@ -217,13 +221,13 @@ def attention(
     if _arrays.dtype_name(v) == "uint8" and v_format in formats():
         block, size = formats()[v_format]
         width = width // size * block
-    result = _output(q, (*q.shape[:-1], width), _float_name(q), out)
+    result, memory = _output(q, (*q.shape[:-1], width), _float_name(q), out)
     _core.attention(
         _context(),
-        _arrays.borrow(q),
-        _arrays.borrow(k),
-        _arrays.borrow(v),
-        _arrays.borrow(result),
+        _arrays.lend(q),
+        _arrays.lend(k),
+        _arrays.lend(v),
+        memory,
         scale=q.shape[-1] ** -0.5 if scale is None else scale,
         softcap=softcap,
         causal=causal,
@@ -242,32 +246,30 @@ def attention(
 def softmax(x: Any, *, scale: float = 1.0, mask: Any = None, out: Any = None) -> Any:
     """softmax(scale * x + mask) along the last dimension. Raises as matmul."""
     x = _arrays.as_array(x)
-    result = _output(x, tuple(x.shape), _float_name(x), out)
-    _core.softmax(_context(), _arrays.borrow(x), _arrays.borrow(result), scale, _arrays.borrow(mask))
+    result, memory = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.softmax(_context(), _arrays.lend(x), memory, scale, _arrays.borrow(mask))
     return _arrays.finish(x, result)
 
 
 def log_softmax(x: Any, *, out: Any = None) -> Any:
     """log(softmax(x)) along the last dimension. Raises as matmul."""
     x = _arrays.as_array(x)
-    result = _output(x, tuple(x.shape), _float_name(x), out)
-    _core.log_softmax(_context(), _arrays.borrow(x), _arrays.borrow(result))
+    result, memory = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.log_softmax(_context(), _arrays.lend(x), memory)
     return _arrays.finish(x, result)
 
 
 def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, out: Any = None) -> Any:
     """x / sqrt(mean(x^2) + eps) * weight along the last dimension. Raises as matmul."""
     x = _arrays.as_array(x)
-    result = _output(x, tuple(x.shape), _float_name(x), out)
-    _core.rms_norm(_context(), _arrays.borrow(x), _arrays.borrow(weight), eps, _arrays.borrow(result))
+    result, memory = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.rms_norm(_context(), _arrays.lend(x), _arrays.borrow(weight), eps, memory)
     return _arrays.finish(x, result)
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5, out: Any = None) -> Any:
     """(x - mean) / sqrt(var + eps) * weight + bias along the last dimension. Raises as matmul."""
     x = _arrays.as_array(x)
-    result = _output(x, tuple(x.shape), _float_name(x), out)
-    _core.layer_norm(
-        _context(), _arrays.borrow(x), _arrays.borrow(weight), _arrays.borrow(bias), eps, _arrays.borrow(result)
-    )
+    result, memory = _output(x, tuple(x.shape), _float_name(x), out)
+    _core.layer_norm(_context(), _arrays.lend(x), _arrays.borrow(weight), _arrays.borrow(bias), eps, memory)
     return _arrays.finish(x, result)

@@ -379,6 +379,22 @@ def test_functions_follow_marks():
     assert bits(samebits.linear(z.conj(), w)) == bits(samebits.linear(z.conj().resolve_conj(), w))
     assert z.conj().imag.is_neg()
     assert bits(samebits.softmax(z.conj().imag)) == bits(samebits.softmax(-z.imag))
+    out = torch.full((3, 5), 7, dtype=torch.complex64)
+    with pytest.raises(BufferError, match="out stands for the conjugate"):
+        samebits.linear(z, w, out=out.conj())
+    with pytest.raises(BufferError, match="negative of its memory"):
+        samebits.softmax(z.real, out=torch.zeros_like(z).conj().imag)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_each_tensor_is_checked_once(given, monkeypatch):
+    """The arguments; a result that is made here needs no check."""
+    x, w, out = torch.randn(3, 8), torch.randn(5, 8), torch.empty(3, 5) if given else None
+    bias, seen, check = torch.randn(5), [], samebits._arrays._check_torch
+    monkeypatch.setattr(samebits._arrays, "_check_torch", lambda tensor: seen.append(id(tensor)) or check(tensor))
+    samebits.linear(x, w, bias, out=out)
+    assert sorted(seen) == sorted(id(tensor) for tensor in (x, w, bias, out) if tensor is not None)
 
 
 # --- versions ---
