@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.metadata
+import json
 import os
 import pathlib
+import platform
 import shutil
 import subprocess
 import sys
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 import samebits
 from conftest import bits
+from samebits import _info, _tested
 
 
 class Tensor(ctypes.Structure):
@@ -55,6 +59,47 @@ def test_command():
     assert samebits.__version__ in subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
     assert subprocess.run([*command, "fingerprint", "--check"], capture_output=True).returncode == 0
     assert subprocess.run([*command, "nonsense"], capture_output=True).returncode == 2
+
+
+def installed(**versions):
+    """Stands in for importlib.metadata.version."""
+
+    def version(name):
+        if versions.get(name) is None:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return versions[name]
+
+    return version
+
+
+@pytest.mark.parametrize(
+    ("versions", "problem", "lines"),
+    [
+        ({}, None, ["not installed; samebits.torch is tested", "not installed; samebits.mlx is tested with"]),
+        ({"torch": _tested.TORCH[1] + ".3+cpu"}, None, [_tested.TORCH[1] + ".3+cpu (tested with", "not installed"]),
+        ({"torch": "1.9.0"}, None, ["1.9.0 (tested with 2.15, NOT with this version)", "not installed"]),
+        ({"mlx": _tested.MLX[0] + ".9"}, None, ["not installed", "; the extension that was built for it loads"]),
+        ({"mlx": _tested.MLX[0] + ".9"}, "built for MLX 0.1", ["not installed", "; built for MLX 0.1"]),
+    ],
+)
+def test_info_of_packages(versions, problem, lines, monkeypatch, capsys):
+    monkeypatch.setattr(importlib.metadata, "version", installed(**versions))
+    monkeypatch.setattr(_info, "_extension", lambda: problem)
+    _info._print(_info.packages())
+    for line, text in zip(capsys.readouterr().out.splitlines()[-2:], lines, strict=True):
+        assert text in line
+
+
+def test_info_command():
+    command = [sys.executable, "-m", "samebits", "info"]
+    text = subprocess.run(command, capture_output=True, text=True).stdout
+    assert text.startswith("samebits") and f"\npython     {platform.python_version()}, NumPy" in text
+    found = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True).stdout)
+    assert found["version"] == samebits.__version__ and found["ops"]
+    assert found["python"]["torch"]["tested"] == list(_tested.TORCH)
+    assert found["python"]["mlx"]["version"] is None or "problem" in found["python"]["mlx"]
+    assert subprocess.run([*command, "--no-such-option"], capture_output=True).returncode == 2
+    assert "Usage" in subprocess.run([*command, "--help"], capture_output=True, text=True).stdout
 
 
 @pytest.mark.parametrize(

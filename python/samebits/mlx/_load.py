@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import warnings
 
-TESTED = ("0.32", "0.32")  #: the first and the last minor version of MLX that the tests have run with
+from samebits._tested import MLX as TESTED
+from samebits._tested import is_tested
+
 BUILD = "build it with: python -m samebits.build_mlx"
 
 try:
@@ -28,6 +30,5 @@ if _extension.mlx_version != _mlx.partition(".dev")[0] or _extension.version != 
         f"but there are samebits {_version} and MLX {_mlx}; {BUILD}"
     )
 
-_minor = tuple(int(n) for n in _mlx.split(".")[:2])
-if not tuple(map(int, TESTED[0].split("."))) <= _minor <= tuple(map(int, TESTED[1].split("."))):
+if not is_tested(_mlx, TESTED):
     warnings.warn(f"samebits.mlx is tested with MLX {TESTED[0]} to {TESTED[1]}; this is {_mlx}", stacklevel=2)
