@@ -80,7 +80,7 @@ test_kernels() {
 
 # The core under sanitizers: what runs its code, without the sweep over all inputs of the math functions.
 test_sanitizers() {
-    if step "build: asan and ubsan" build asan -DSAMEBITS_CLI=OFF; then suite asan -R '^(check$|api_|invariance_)'; fi
+    if step "build: asan and ubsan" build asan -DSAMEBITS_CLI=OFF; then suite asan -R '^(check$|frames$|api_|invariance_)'; fi
     # GCC's OpenMP synchronises in ways that TSan cannot see, so the races are looked for among threads of the tests'
     # own: a host's pool, and calls that share a context.
     if step "build: tsan" build tsan -DSAMEBITS_CLI=OFF; then
