@@ -159,6 +159,18 @@ def test_cuda_kernels_are_refused():
         run(keys, a, a)
 
 
+def test_cuda_present():
+    """Not all operators have a kernel for CUDA: what is only of CPUs must not keep a mode from starting."""
+    program = (
+        "import torch; torch.cuda.is_available = lambda: True; import samebits.torch as mode_of\n"
+        "x = torch.ones(2, 3)\n"
+        "with mode_of.mode(strict=True) as active: x @ x.T\n"
+        "mode_of.enable(strict=True); x @ x.T; mode_of.disable()\n"
+        "assert active.invariant == {'mm': 1}, active"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 # --- layouts, and tensors without memory ---
 
 

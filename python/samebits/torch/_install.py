@@ -14,7 +14,7 @@ import torch
 from .. import _core
 from .._functions import _context, _contexts
 from . import _attention, _products, _rows
-from ._dispatcher import Key, below, beneath, device_of, full, has, kernel, overload, variants
+from ._dispatcher import Key, below, beneath, device_of, full, has, has_any, kernel, overload, variants
 from ._elements import ACTIVATIONS, ELEMENTWISE, elementwise
 from ._modes import KEY, Mode, current
 from ._ops import WRONG, Function, Tensor, functions
@@ -201,7 +201,8 @@ def _install(key: str) -> None:
         refuse_operators(library, operators, key)
     else:
         for name in operators:
-            ours.update(_install_operator(library, name, key))
+            if key == KEY or has_any(name, key):  # some are of CPUs alone
+                ours.update(_install_operator(library, name, key))
     _libraries[key] = library, refuse_packed(packed, key)
     if key != KEY:
         return
