@@ -47,6 +47,8 @@ int sbp_torch_view_wide(PyObject *object, DLTensor *view);
 int sbp_torch_view_any(PyObject *object, DLTensor *view);
 /* The same of an argument that may be None or missing, for which *view is NULL. */
 int sbp_torch_view_optional(PyObject *object, DLTensor *storage, DLTensor **view);
+/* PyTorch's name of a dtype, borrowed. */
+PyObject *sbp_torch_dtype(DLDataType dtype);
 int sbp_torch_same_dtype(const DLTensor *a, const DLTensor *b);
 int sbp_torch_is_float(const DLTensor *t);
 int64_t sbp_torch_elements(const DLTensor *t);

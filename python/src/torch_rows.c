@@ -91,8 +91,20 @@ static samebits_status moments(samebits_context *context, const DLTensor *x, flo
     return SAMEBITS_OK;
 }
 
+/* (result, mean, rstd), the last two in x's dtype, as PyTorch's gradient expects them, unless `mixed`. */
+static PyObject *triple(const DLTensor *x, int mixed, PyObject *result, PyObject *mean, PyObject *rstd)
+{
+    if (mixed || x->dtype.bits == 32) return PyTuple_Pack(3, result, mean, rstd);
+    PyObject *dtype = sbp_torch_dtype(x->dtype), *first = PyObject_CallMethod(mean, "to", "O", dtype);
+    PyObject *second = first ? PyObject_CallMethod(rstd, "to", "O", dtype) : NULL;
+    PyObject *all = second ? PyTuple_Pack(3, result, first, second) : NULL;
+    Py_XDECREF(first);
+    Py_XDECREF(second);
+    return all;
+}
+
 /* What the operator returns besides the result: empty in inference mode, where no gradient can follow. */
-static PyObject *with_moments(samebits_context *context, const DLTensor *x, float eps, PyObject *result)
+static PyObject *with_moments(samebits_context *context, const DLTensor *x, int mixed, float eps, PyObject *result)
 {
     const int inference = sbp_torch_ask(sbp_torch.is_inference);
     DLTensor mean, rstd, f32 = *x;
@@ -116,7 +128,7 @@ static PyObject *with_moments(samebits_context *context, const DLTensor *x, floa
         Py_INCREF(first);
         second = first;
     }
-    PyObject *all = second ? PyTuple_Pack(3, result, first, second) : NULL;
+    PyObject *all = second ? triple(x, mixed, result, first, second) : NULL;
     Py_XDECREF(first);
     Py_XDECREF(second);
     return all;
@@ -136,7 +148,8 @@ PyObject *sbp_torch_layer_norm(const sbp_torch_call *call)
     PyObject *result = context ? sbp_torch_empty(&x, x.ndim, x.shape, &out) : NULL;
     if (!result) return NULL;
     SBP_TORCH_RUN(result, samebits_layer_norm(context, &x, weight, bias, eps, &out));
-    PyObject *all = result ? with_moments(context, &x, eps, result) : NULL;
+    const int mixed = (weight && !sbp_torch_same_dtype(&x, weight)) || (bias && !sbp_torch_same_dtype(&x, bias));
+    PyObject *all = result ? with_moments(context, &x, mixed, eps, result) : NULL;
     Py_XDECREF(result);
     return all;
 }

@@ -146,6 +146,11 @@ int sbp_torch_view_optional(PyObject *object, DLTensor *storage, DLTensor **view
     return !given || sbp_torch_view(object, storage);
 }
 
+PyObject *sbp_torch_dtype(DLDataType dtype)
+{
+    return PyDict_GetItemString(sbp_torch.options[dtype_index(dtype)], "dtype");
+}
+
 int sbp_torch_same_dtype(const DLTensor *a, const DLTensor *b)
 {
     return a->dtype.code == b->dtype.code && a->dtype.bits == b->dtype.bits;

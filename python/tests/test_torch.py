@@ -147,6 +147,72 @@ def test_gradients():
         assert torch.allclose(gradient(x), stock, atol=1e-3)
 
 
+NORMS = {
+    "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
+    "group_norm": lambda x, w, b: F.group_norm(x.mT, 5, w, b).mT,
+}
+
+
+def norm_gradients(name, x, grad, *parameters):
+    """The norm, and the gradients of x and of the parameters, each None or a tensor."""
+    x, *parameters = (None if t is None else t.clone().requires_grad_() for t in (x, *parameters))
+    out = NORMS[name](x, *parameters)
+    out.backward(grad)
+    return [out.detach(), x.grad, *(None if p is None else p.grad for p in parameters)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", NORMS)
+def test_norm_gradients(name, dtype):
+    """In every mix of dtypes of stock's shapes and dtypes and its numbers but for rounding, also where only the one or
+    the other half runs in the mode; still over threads, and rows of the input's gradient over batches."""
+    x, grad = torch.randn(2, 6, 7, 65, dtype=dtype)
+    for of_weight in (None, dtype, torch.float32):
+        for of_bias in {None, of_weight}:
+            w, b = (None if t is None else torch.rand(65, dtype=t) + 0.5 for t in (of_weight, of_bias))
+            stock = norm_gradients(name, x, grad, w, b)
+            with mode_of.mode(strict=True):
+                ours = norm_gradients(name, x, grad, w, b)
+                x_ = x.clone().requires_grad_()
+                half = NORMS[name](x_, w, b)
+            half.backward(grad)
+            x__ = x.clone().requires_grad_()
+            out = NORMS[name](x__, w, b)
+            with mode_of.mode(strict=True):
+                out.backward(grad)
+            tolerance = 1e-4 if dtype == torch.float32 else 5e-2
+            for have, want in (*zip(ours, stock, strict=True), (x_.grad, stock[1]), (x__.grad, stock[1])):
+                assert (have is None) == (want is None)
+                if have is not None:
+                    assert (have.dtype, have.shape) == (want.dtype, want.shape)
+                    assert (have - want).abs().max() <= tolerance * max(1, want.abs().max())
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norm_gradients_stand_still(name):
+    x, grad = torch.randn(2, 300, 7, 255)
+    w, b = torch.randn(2, 255)
+    before = torch.get_num_threads()
+
+    def run(threads, rows=slice(None)):
+        torch.set_num_threads(threads)
+        return norm_gradients(name, x[rows], grad[rows], w, b)
+
+    try:
+        stock = [run(threads) for threads in (1, 2)]
+        with mode_of.mode(strict=True) as active:
+            one = run(1)
+            for threads in (2, 3):
+                assert [bits(t) for t in run(threads)] == [bits(t) for t in one]
+            for rows in (slice(1), slice(1, 4), slice(293, None)):
+                assert bits(run(2, rows)[1]) == bits(one[1][rows])
+    finally:
+        torch.set_num_threads(before)
+    assert active.invariant[f"native_{name}_backward"] == 6
+    if bits(stock[0][2]) == bits(stock[1][2]):
+        pytest.skip("stock's gradient of weights is already invariant here")  # the control
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("heads", [4, 2])
 def test_attention_gradients(heads, causal):

@@ -150,27 +150,40 @@ def _log_softmax(mode: Mode, x: Tensor, dim: int, half_to_float: bool) -> Any:
     return _along(x, dim, lambda i, o: _core.log_softmax(threads(), borrow(i), borrow(o)))
 
 
+def _of_moments(x: Tensor, *parameters: Tensor | None) -> torch.dtype:
+    """The dtype in which PyTorch's norms keep what their gradients take: x's, or float32 beside wider parameters."""
+    return torch.float32 if any(t is not None and t.dtype is not x.dtype for t in parameters) else x.dtype
+
+
+def _normalised(
+    rows: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Norms of rows, and each row's mean and 1 / deviation in a dtype."""
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    _core.layer_norm(threads(), borrow(rows), borrow(weight), borrow(bias), eps, borrow(out))
+    if torch.is_inference_mode_enabled():
+        unused = rows.new_empty(0, dtype=dtype)
+        return out, unused, unused
+    # What the gradient takes, which may follow although none is recorded here: a compiled function's does. Its sums are
+    # row by row too.
+    wide = rows.to(torch.float32)
+    mean = sum_along(wide, -1, True, None, mean=True)
+    rstd = (sum_along((wide - mean).square(), -1, True, None, mean=True) + eps).rsqrt()
+    return out, mean.to(dtype), rstd.to(dtype)
+
+
 @overrides("native_layer_norm")
 def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     if any(t is not None and list(t.shape) != list(shape) for t in (weight, bias)):
         return WRONG
     if not takes(x, weight, bias) or x.numel() == 0:
         return NotImplemented
-    rows = x
+    dtype, rows = _of_moments(x, weight, bias), x
     if len(shape) > 1:
         rows = x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape))
         weight, bias = (None if t is None else t.reshape(-1) for t in (weight, bias))
-    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
-    _core.layer_norm(threads(), borrow(rows), borrow(weight), borrow(bias), eps, borrow(out))
-    if torch.is_inference_mode_enabled():
-        unused = x.new_empty(0, dtype=torch.float32)
-        return out.reshape(x.shape), unused, unused
-    # What the gradient takes, which may follow although none is recorded here: a compiled function's does. Its sums are
-    # row by row too.
-    wide = rows.to(torch.float32)
-    mean = sum_along(wide, -1, True, None, mean=True)
-    rstd = (sum_along((wide - mean).square(), -1, True, None, mean=True) + eps).rsqrt()
-    dims = (*x.shape[: x.ndim - len(shape)], *[1] * len(shape))
+    out, mean, rstd = _normalised(rows, weight, bias, eps, dtype)
+    dims = (*x.shape[: x.ndim - len(shape)], *[1] * len(shape)) if mean.numel() else (0,)
     return out.reshape(x.shape), mean.reshape(dims), rstd.reshape(dims)
 
 
@@ -189,11 +202,93 @@ def _group_norm(
     if not takes(x, weight, bias) or x.numel() == 0:
         return NotImplemented
     rows = x.reshape(n, groups, channels // groups * spatial)
-    out, mean, rstd = _layer_norm(mode, rows, [rows.shape[-1]], None, None, eps)
+    out, mean, rstd = _normalised(rows, None, None, eps, _of_moments(x, weight, bias))
     out = out.view(n, channels, spatial)
     if weight is not None:
         out = out * weight[:, None]
     if bias is not None:
         out = out + bias[:, None]
     shape = (n, groups) if mean.numel() else (0,)
-    return out.reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
+    return out.to(x.dtype).reshape(x.shape), mean.reshape(shape), rstd.reshape(shape)
+
+
+# --- their gradients ---
+
+
+def _norm_gradients(
+    grad: Tensor, x: Tensor, mean: Tensor, rstd: Tensor, weight: Tensor | None
+) -> tuple[Callable[[], Tensor], Tensor]:
+    """Of norms of rows (n, size), in float32: x's gradient, to be asked for, and the products that weight's is the sum
+    of. The weight is a row, or one for each row."""
+    normal = (x - mean) * rstd
+
+    def of_x() -> Tensor:
+        inner = grad if weight is None else grad * weight
+        mean_inner = sum_along(inner, -1, True, None, mean=True)
+        mean_product = sum_along(inner * normal, -1, True, None, mean=True)
+        return (inner - mean_inner - normal * mean_product) * rstd
+
+    return of_x, grad * normal
+
+
+def _gradients_of(wanted: list[bool], like: list[Tensor | None], *makers: Callable[[], Tensor]) -> tuple[Any, ...]:
+    """The gradients that are wanted, of the shapes and dtypes of what they are of."""
+    return tuple(
+        make().to(t.dtype).reshape(t.shape) if want and t is not None else None
+        for want, t, make in zip(wanted, like, makers, strict=True)
+    )
+
+
+@overrides("native_layer_norm_backward")
+def _layer_norm_backward(
+    mode: Mode,
+    grad: Tensor,
+    x: Tensor,
+    shape: list[int],
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    wanted: list[bool],
+) -> Any:
+    if not takes(grad, x, mean, rstd, weight, bias) or x.numel() == 0:
+        return NotImplemented
+    size = math.prod(shape)
+    g, rows, mean, rstd = (t.to(torch.float32).reshape(-1, n) for t, n in ((grad, size), (x, size), (mean, 1), (rstd, 1)))
+    of_x, products = _norm_gradients(g, rows, mean, rstd, None if weight is None else weight.reshape(-1).float())
+    return _gradients_of(
+        wanted,
+        [x, weight, bias],
+        of_x,
+        lambda: sum_along(products, 0, False, None, mean=False),
+        lambda: sum_along(g, 0, False, None, mean=False),
+    )
+
+
+@overrides("native_group_norm_backward")
+def _group_norm_backward(
+    mode: Mode,
+    grad: Tensor,
+    x: Tensor,
+    mean: Tensor,
+    rstd: Tensor,
+    weight: Tensor | None,
+    n: int,
+    channels: int,
+    spatial: int,
+    groups: int,
+    wanted: list[bool],
+) -> Any:
+    if not takes(grad, x, mean, rstd, weight) or x.numel() == 0:
+        return NotImplemented
+    size = channels // groups * spatial
+    g, rows, mean, rstd = (t.to(torch.float32).reshape(-1, k) for t, k in ((grad, size), (x, size), (mean, 1), (rstd, 1)))
+    each = None if weight is None else weight.float()[:, None].expand(channels, spatial).reshape(groups, size).repeat(n, 1)
+    of_x, products = _norm_gradients(g, rows, mean, rstd, each)
+
+    def of_channels(t: Tensor) -> Callable[[], Tensor]:
+        return lambda: sum_along(t.reshape(n, channels, spatial), [0, 2], False, None, mean=False)
+
+    # The shift is not an argument; its gradient has the weight's dtype.
+    like = x.new_empty(channels, dtype=x.dtype if weight is None else weight.dtype)
+    return _gradients_of(wanted, [x, like, like], of_x, of_channels(products), of_channels(g))
