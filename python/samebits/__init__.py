@@ -27,18 +27,21 @@ from ._functions import (
     set_num_threads,
     softmax,
 )
+from ._limits import get_limit, set_limit
 
 __all__ = [
     "Weights",
     "__version__",
     "attention",
     "formats",
+    "get_limit",
     "get_num_threads",
     "layer_norm",
     "linear",
     "log_softmax",
     "matmul",
     "rms_norm",
+    "set_limit",
     "set_num_threads",
     "softmax",
 ]

@@ -256,6 +256,20 @@ static PyObject *formats(PyObject *self, PyObject *unused)
     return list;
 }
 
+static PyObject *limit(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    return PyLong_FromLongLong(samebits_limit());
+}
+
+static PyObject *set_limit(PyObject *self, PyObject *rows)
+{
+    (void)self;
+    const long long number = PyLong_AsLongLong(rows);
+    return PyErr_Occurred() ? NULL : sbp_result(samebits_limit_set(number));
+}
+
 #define KEYWORDS(fn)                                                                                                   \
     {                                                                                                                  \
 #fn, (PyCFunction)(void (*)(void))fn, METH_VARARGS | METH_KEYWORDS, NULL                                       \
@@ -273,6 +287,8 @@ PyMethodDef sbp_methods[] = {
     {"layer_norm", layer_norm, METH_VARARGS, NULL},
     {"activate", activate, METH_VARARGS, NULL},
     {"formats", formats, METH_NOARGS, NULL},
+    {"limit", limit, METH_NOARGS, NULL},
+    {"set_limit", set_limit, METH_O, NULL},
     {"torch_configure", (PyCFunction)(void (*)(void))sbp_torch_configure, METH_VARARGS | METH_KEYWORDS, NULL},
     {"torch_enter", sbp_torch_enter, METH_O, NULL},
     {"torch_default", sbp_torch_default, METH_O, NULL},

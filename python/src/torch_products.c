@@ -24,7 +24,8 @@ static int above_limit(const sbp_torch_call *call, int64_t rows)
 {
     PyObject *limit = PyObject_GetAttrString(call->mode, "limit");
     if (!limit) return -1;
-    const int above = limit != Py_None && rows > PyLong_AsLongLong(limit);
+    const int64_t most = limit != Py_None ? PyLong_AsLongLong(limit) : samebits_limit();
+    const int above = most > 0 && rows > most;
     Py_DECREF(limit);
     return PyErr_Occurred() ? -1 : above;
 }

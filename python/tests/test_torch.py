@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
 from torch_support import bits, moved  # noqa: E402
 
@@ -324,9 +325,60 @@ def test_limit_and_arguments():
         assert active.invariant["mm"] == 1 and not active.stock
         F.linear(torch.randn(5, 512), w)
         assert active.stock == {"mm float32": 1}
-    for wrong in ({"limit": -1}, {"order": "fast"}):
+    for wrong in ({"limit": -1}, {"limit": 0}, {"limit": 1 << 63}, {"order": "fast"}):
         with pytest.raises(ValueError), mode_of.mode(**wrong):
             pass
+
+
+@torch.no_grad()
+def test_limit_in_strict_modes():
+    """Above it calls are stock's, which is what the limit asks for: counted, and not refused."""
+    w, c = torch.randn(64, 512), torch.randn(64)
+    stock = F.linear(torch.randn(5, 512, generator=torch.Generator().manual_seed(1)), w)
+    calls = {
+        "mm float32": lambda x: F.linear(x, w),
+        "addmm float32": lambda x: F.linear(x, w, c),
+        "bmm float32": lambda x: torch.bmm(x[None], w.t()[None]),
+        "baddbmm float32": lambda x: torch.baddbmm(c, x[None], w.t()[None]),
+    }
+    for name, call in calls.items():
+        with mode_of.mode(strict=True, limit=4) as active:
+            call(torch.randn(4, 512))
+            assert not active.stock
+            call(torch.randn(5, 512))
+            torch.mm(torch.randn(5, 512), w.t(), out=torch.empty(5, 64))
+        want = {name: 1, "mm float32": 1} if name != "mm float32" else {name: 2}
+        assert active.stock == want
+    with mode_of.mode(strict=True, limit=4):
+        x = torch.randn(5, 512, generator=torch.Generator().manual_seed(1))
+        assert bits(F.linear(x, w)) == bits(stock)
+        with pytest.raises(NotImplementedError):
+            torch.randn(9, 3, dtype=torch.complex128) @ torch.randn(3, 2, dtype=torch.complex128)
+
+
+@torch.no_grad()
+def test_limit_of_the_process():
+    """Modes without a limit follow it; 0 is off."""
+    x, w = torch.randn(5, 512), torch.randn(64, 512)
+    assert samebits.get_limit() == 0
+    samebits.set_limit(4)
+    try:
+        for strict in (False, True):
+            with mode_of.mode(strict) as active:
+                F.linear(x, w)
+                F.linear(x[:4], w)
+            assert active.stock == {"mm float32": 1} and active.invariant == {"mm": 1}
+        with mode_of.mode(limit=5) as active:
+            F.linear(x, w)
+        assert not active.stock
+        with pytest.raises(ValueError):
+            samebits.set_limit(-1)
+        assert samebits.get_limit() == 4
+    finally:
+        samebits.set_limit(0)
+    with mode_of.mode() as active:
+        F.linear(x, w)
+    assert not active.stock
 
 
 @torch.no_grad()

@@ -59,6 +59,14 @@ def test_environment(value, calls):
     assert result.stdout == "1\n" if calls else "no mode is active" in result.stderr
 
 
+@pytest.mark.parametrize(("value", "limit"), [("", 0), ("0", 0), ("7", 7), ("unlimited", (1 << 63) - 1), ("-1", None)])
+def test_limit_from_the_environment(value, limit):
+    script = "import samebits.torch; print(samebits.get_limit())"
+    environment = {**os.environ, "SAMEBITS_LIMIT": value}
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert result.stdout == f"{limit}\n" if limit is not None else "want a number of rows" in result.stderr
+
+
 @torch.no_grad()
 def test_other_operators_take_no_notice():
     """Operators without a kernel of ours, those that PyTorch registers in unusual ways included."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .. import _functions
+from .._limits import UNLIMITED, from_environment
 from . import _extension
 
-UNLIMITED = (1 << 63) - 1
 set_packing_budget = _extension.set_packing_budget
 
 
@@ -125,11 +124,6 @@ def set_batch_invariant_limit(limit: int) -> int:
 
 def limit_from_environment() -> None:
     """Sets the limit that SAMEBITS_LIMIT, or else MLX_METAL_BATCH_INVARIANT_LIMIT, names. Raises ValueError."""
-    for name in ("SAMEBITS_LIMIT", "MLX_METAL_BATCH_INVARIANT_LIMIT"):
-        text = os.environ.get(name, "")
-        if not text:
-            continue
-        if text != "unlimited" and not text.isdecimal():
-            raise ValueError(f"{name} is '{text}'; want a number of rows, 0 or 'unlimited'")
-        set_batch_invariant_limit(UNLIMITED if text == "unlimited" else min(int(text), UNLIMITED))
-        return
+    limit = from_environment("SAMEBITS_LIMIT", "MLX_METAL_BATCH_INVARIANT_LIMIT")
+    if limit is not None:
+        set_batch_invariant_limit(limit)

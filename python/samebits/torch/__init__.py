@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import os
 
+from .. import _limits
 from . import _load as _load
 from ._modes import Report, disable, enable, mode, report
 from ._packing import set_packing_budget
 
 __all__ = ["Report", "disable", "enable", "mode", "report", "set_packing_budget"]
 
+if (_limit := _limits.from_environment("SAMEBITS_LIMIT")) is not None:
+    _limits.set_limit(_limit)
 if os.environ.get("SAMEBITS_TORCH", "0") not in ("", "0"):
     enable()

@@ -17,7 +17,7 @@ from . import _attention, _products, _rows
 from ._dispatcher import Key, below, beneath, device_of, full, has, has_any, kernel, overload, variants
 from ._elements import ACTIVATIONS, ELEMENTWISE, elementwise
 from ._modes import KEY, Mode, current
-from ._ops import WRONG, Function, Tensor, functions
+from ._ops import ABOVE, WRONG, Function, Tensor, functions
 from ._packing import MIN_ELEMENTS, entries, pack
 from ._refusals import (
     LAYOUTS,
@@ -99,7 +99,7 @@ def _wrap(name: str, stock: Function) -> Function:
         if active is None:
             return stock(keys, *args, **kwargs)
         result = _attempt(active, name, stock, keys, args, kwargs)
-        if result is NotImplemented or result is WRONG:
+        if result is NotImplemented or result is WRONG or result is ABOVE:
             refused(active, name, result, args, kwargs)
             return stock(keys, *args, **kwargs)
         active.invariant[name] += 1
@@ -118,7 +118,7 @@ def _wrap_into(name: str, stock: Function, plain: Function, in_place: bool) -> F
         inputs = inputs_of(kwargs)
         out: Tensor = args[0] if in_place else kwargs["out" if "out" in kwargs else "grad_input"]
         result = _attempt(active, name, plain, keys, args, inputs)
-        if result is NotImplemented or result is WRONG:
+        if result is NotImplemented or result is WRONG or result is ABOVE:
             refused(active, name, result, args, inputs)
             return stock(keys, *args, **kwargs)
         if result.dtype != out.dtype or (in_place and out.shape != result.shape):

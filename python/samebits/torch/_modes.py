@@ -12,6 +12,7 @@ import torch
 
 from .. import _core
 from .._arrays import layout_name
+from .._limits import UNLIMITED
 
 #: The key of PyTorch's dispatcher that a thread in a mode adds to those of its tensors. It stands below autograd and
 #: above the devices, and nothing in PyTorch uses it: it was made for other packages' random generators.
@@ -30,29 +31,41 @@ class Report:
     dispatch: str  #: "C", or with "Python" where PyTorch lacks C functions: the same bits, more time a call
 
 
+def dtypes_of(tensors: list[torch.Tensor]) -> str:
+    return "/".join(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))
+
+
 @dataclass(eq=False)
 class Mode:
     """A mode's settings and counts."""
 
     strict: bool = False
-    limit: int | None = None
+    limit: int | None = None  #: None: the process's
     amx: bool = False  #: products of bfloat16 in amx-1
     invariant: Counter[str] = field(default_factory=Counter)
     stock: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, name: str, tensors: list[torch.Tensor]) -> None:
         """Counts a call that samebits does not take; a strict mode raises."""
-        dtypes = "/".join(dict.fromkeys(str(t.dtype).removeprefix("torch.") for t in tensors))
         if self.strict:
             shapes = ", ".join("nested" if t.is_nested else str(tuple(t.shape)) for t in tensors)
             devices = "/".join(dict.fromkeys(t.device.type for t in tensors))
             layouts = "/".join(dict.fromkeys(layout for t in tensors if (layout := layout_name(t)) != "strided"))
             where = f" in layout {layouts}" if layouts else ""
             raise NotImplementedError(
-                f"samebits has no {name} of {dtypes}{where} on {devices}, shapes {shapes}: its bits may depend on the "
-                "batch; leave the strict mode to run PyTorch's own"
+                f"samebits has no {name} of {dtypes_of(tensors)}{where} on {devices}, shapes {shapes}: its bits may "
+                "depend on the batch; leave the strict mode to run PyTorch's own"
             )
-        self.stock[f"{name} {dtypes}".strip()] += 1
+        self.count(name, tensors)
+
+    def above(self, rows: int) -> bool:
+        """Whether products of so many rows are left to stock kernels."""
+        limit = self.limit or _core.limit()
+        return 0 < limit < rows
+
+    def count(self, name: str, tensors: list[torch.Tensor]) -> None:
+        """Counts a call that runs on stock kernels."""
+        self.stock[f"{name} {dtypes_of(tensors)}".strip()] += 1
 
 
 class _Modes(threading.local):
@@ -78,8 +91,8 @@ def _enter_innermost() -> None:
 
 
 def _make(strict: bool, limit: int | None, order: str | None, process: bool = False) -> Mode:
-    if limit is not None and limit < 0:
-        raise ValueError(f"limit is {limit}; want None (no limit) or a number of rows from 0 up")
+    if limit is not None and not 1 <= limit <= UNLIMITED:
+        raise ValueError(f"limit is {limit}; want None (the process's limit, or none) or a number of rows from 1 up")
     if order not in (None, *ORDERS):
         raise ValueError(f"there is no order '{order}' for float tensors; want {' or '.join(map(repr, ORDERS))}")
     from ._install import install
@@ -93,7 +106,8 @@ def mode(strict: bool = False, limit: int | None = None, order: str | None = Non
     """Calls of this thread follow the order until the block ends. Modes nest; other threads are not touched.
 
     strict: raise NotImplementedError for operations that may move and that samebits does not have.
-    limit: products of more rows run on stock kernels; None: all follow the order.
+    limit: products of more rows run on stock kernels and are counted, in strict modes too; None: the process's limit
+        (samebits.set_limit), which is off at first: all follow the order.
     order: "portable-1", the default; or "amx-1": products of bfloat16 as AMX's matrix unit computes them, on any
         machine, and all else in portable-1."""
     entered = _make(strict, limit, order)

@@ -14,6 +14,7 @@ from .._functions import _context
 Tensor = torch.Tensor
 Function = Callable[..., Any]
 WRONG = object()  #: what a function returns for arguments that do not fit: PyTorch's own kernel is to say so
+ABOVE = object()  #: what one returns for a product of more rows than the limit: counted, and no fault
 FLOATS = frozenset((torch.float32, torch.float16, torch.bfloat16))
 
 functions: dict[str, Function] = {}

@@ -9,7 +9,7 @@ import torch
 from .. import _core
 from .._functions import Weights, _context
 from ._modes import Mode
-from ._ops import FLOATS, WRONG, Tensor, lend, overrides
+from ._ops import ABOVE, FLOATS, WRONG, Tensor, lend, overrides
 
 PRODUCTS = FLOATS | {torch.float64, torch.complex64}  #: the dtypes of products
 
@@ -90,8 +90,8 @@ def _mm_of(mode: Mode, a: Tensor, b: Tensor, ndim: int) -> Any:
     plain = _plain(a, b)
     if plain is NotImplemented or plain is WRONG:
         return plain
-    if mode.limit is not None and a.shape[-2] > mode.limit:
-        return NotImplemented
+    if mode.above(a.shape[-2]):
+        return ABOVE
     a, b = plain
     return product(a, b, order=_order(mode, a))
 
@@ -112,7 +112,9 @@ def _addmm_of(mode: Mode, c: Tensor, a: Tensor, b: Tensor, alpha: Any, beta: Any
     plain, factors = _plain(a, b, c), _real(alpha, beta)
     if plain is NotImplemented or plain is WRONG:
         return plain
-    if factors is None or (mode.limit is not None and a.shape[-2] > mode.limit):
+    if mode.above(a.shape[-2]):
+        return ABOVE
+    if factors is None:
         return NotImplemented
     a, b, c = plain
     return product(a, b, c if factors[1] else None, *factors, _order(mode, a))

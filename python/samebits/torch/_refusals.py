@@ -9,7 +9,7 @@ import torch
 
 from ._dispatcher import Key, beneath, device_of, has, has_any, kernel, variants
 from ._modes import KEY, Mode, current
-from ._ops import WRONG, Function, tensors_of
+from ._ops import ABOVE, WRONG, Function, tensors_of
 
 #: Operators of dense tensors.
 MOVING = (
@@ -86,6 +86,9 @@ def refused(active: Mode, name: str, result: Any, args: tuple[Any, ...], kwargs:
     if result is WRONG:
         return
     tensors = tensors_of(args, kwargs)
+    if result is ABOVE:
+        active.count(name, tensors)
+        return
     # Sums of integers have no order.
     if any(t.is_floating_point() or t.is_complex() or t.is_quantized for t in tensors):
         active.refuse(name, tensors)
