@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
+from samebits.torch import _packing  # noqa: E402
 from torch_support import bits, moved  # noqa: E402
 
 F = torch.nn.functional
@@ -296,6 +298,69 @@ def test_packed_weights_follow_writes():
             assert bits(F.linear(x, w)) == before
         finally:
             mode_of.set_packing_budget(1 << 30)
+
+
+@pytest.fixture
+def budget():
+    """Sets the packing budget, with no copies at first."""
+
+    def set_to(size):
+        _packing.entries.clear()
+        mode_of.set_packing_budget(size)
+
+    yield set_to
+    mode_of.set_packing_budget(1 << 30)
+
+
+def packed_bytes():
+    return sum(entry.size for entry in _packing.entries.values())
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("inference", [False, True])
+def test_packed_weights_go_with_their_tensors(budget, inference):
+    budget(1 << 30)
+    layer, x = torch.nn.Linear(512, 256, bias=False), torch.randn(3, 512)
+    with torch.inference_mode(inference), mode_of.mode():
+        for _ in range(3):
+            layer(x)
+    assert packed_bytes() == 4 * 512 * 256
+    kept = layer.weight.detach()  # of the same storage
+    del layer
+    gc.collect()
+    with mode_of.mode():
+        F.linear(x, kept)
+    assert packed_bytes() == 4 * 512 * 256 and len(_packing.entries) == 1
+    del kept
+    gc.collect()
+    assert not _packing.entries
+
+
+@torch.no_grad()
+def test_full_budget(budget):
+    """Copies of weights that are gone make room for others, told of their end or not."""
+    size = 4 * 512 * 256
+    budget(size)
+    old, new, x = torch.nn.Linear(512, 256), torch.nn.Linear(512, 256), torch.randn(3, 512)
+    with mode_of.mode():
+        for layer in (old, new):
+            for _ in range(3):
+                layer(x)
+        (first,) = (entry for entry in _packing.entries.values() if entry.size)
+        # As if nobody had told.
+        for key, entry in list(_packing.entries.items()):
+            _packing.entries[key] = entry._replace(end=None)
+        other = torch.nn.Linear(512, 256)
+        del old, layer, first, entry
+        gc.collect()
+        assert packed_bytes() == size
+        want = bits(other(x))
+        assert bits(other(x)) == want and packed_bytes() == size and len(_packing.entries) == 2
+        del other
+        gc.collect()
+        assert packed_bytes() == 0
+        new(x)  # for which there was no room
+        assert packed_bytes() == size
 
 
 @torch.no_grad()
