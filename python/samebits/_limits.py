@@ -1,4 +1,4 @@
-"""The process's limit (samebits/mode.h): up to how many rows products follow their order where there is a stock product too."""
+"""The process's limit (samebits/mode.h): up to how many rows products follow their order beside a stock product."""
 
 from __future__ import annotations
 

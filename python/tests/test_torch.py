@@ -279,6 +279,35 @@ def test_writes_into_tensors():
 
 
 @torch.no_grad()
+def test_writes_into_other_dtypes():
+    """As the operator without `out` in that dtype, or for functions element by element, with the result converted; the
+    others stock refuses in its own words, in strict modes too, or they are refused."""
+    x = torch.randn(5, 515).bfloat16()
+    w = torch.randn(515, 7).bfloat16()
+
+    def f32():
+        return torch.empty(0)
+
+    with mode_of.mode(strict=True) as active:
+        assert bits(torch.sum(x, -1, out=f32())) == bits(x.sum(-1, dtype=torch.float32))
+        assert bits(torch.mean(x, -1, out=f32())) == bits(x.mean(-1, dtype=torch.float32))
+        assert bits(torch.sum(x, 0, True, out=f32())) == bits(x.sum(0, True, dtype=torch.float32))
+        for function in (torch.sigmoid, torch.rsqrt, torch.exp2):
+            assert bits(function(x, out=f32())) == bits(function(x).float())
+        assert active.invariant["sum.dim_IntList"] == 4 and active.invariant["sigmoid"] == 2
+    for call in (lambda: torch.mm(x, w, out=f32()), lambda: torch.logsumexp(x, -1, out=torch.empty(5, dtype=torch.int))):
+        with pytest.raises(RuntimeError) as stock:
+            call()
+        with mode_of.mode(strict=True), pytest.raises(RuntimeError) as ours:
+            call()
+        assert str(ours.value) == str(stock.value)
+    out = torch.full((5,), 7.0)
+    with mode_of.mode(strict=True), pytest.raises((NotImplementedError, RuntimeError)):
+        torch.var(x, -1, out=out)
+    assert (out == 7).all()
+
+
+@torch.no_grad()
 def test_packed_weights_follow_writes():
     w, x = torch.randn(256, 512), torch.randn(3, 512)
     with mode_of.mode(strict=True):

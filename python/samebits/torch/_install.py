@@ -72,6 +72,8 @@ def _configure() -> int:
 
 #: What moves on CPUs alone, where vector bodies and scalar tails differ.
 STILL_ELSEWHERE = frozenset((*ELEMENTWISE, *ACTIVATIONS))
+#: Reductions that are computed in the dtype of the tensor that they go into.
+TO_OUTS_DTYPE = ("sum.dim_IntList", "mean.dim", "linalg_vector_norm")
 #: Where calls of all threads of the process pass.
 PROCESS_KEYS = ("CPU", "QuantizedCPU", "CUDA")
 
@@ -117,12 +119,19 @@ def _wrap_into(name: str, stock: Function, plain: Function, in_place: bool) -> F
             return stock(keys, *args, **kwargs)
         inputs = inputs_of(kwargs)
         out: Tensor = args[0] if in_place else kwargs["out" if "out" in kwargs else "grad_input"]
+        if name in TO_OUTS_DTYPE and not in_place and inputs.get("dtype") is None:
+            inputs["dtype"] = out.dtype
         result = _attempt(active, name, plain, keys, args, inputs)
         if result is NotImplemented or result is WRONG or result is ABOVE:
             refused(active, name, result, args, inputs)
             return stock(keys, *args, **kwargs)
-        if result.dtype != out.dtype or (in_place and out.shape != result.shape):
+        if in_place and (result.dtype != out.dtype or out.shape != result.shape):
             return stock(keys, *args, **kwargs)  # which says what is wrong
+        if result.dtype != out.dtype and name not in STILL_ELSEWHERE:
+            # Stock's says that it is wrong, or rounds in another place.
+            stock(keys, *args, **{**kwargs, next(k for k in kwargs if kwargs[k] is out): torch.empty_like(out)})
+            refused(active, name, NotImplemented, [*args, out], inputs)
+            return stock(keys, *args, **kwargs)
         active.invariant[name] += 1
         if out.shape != result.shape:
             out.resize_(result.shape)

@@ -231,6 +231,11 @@ def _norm_gradients(
     return of_x, grad * normal
 
 
+def _wide_rows(*tensors: tuple[Tensor, int]) -> list[Tensor]:
+    """In float32, as rows of so many numbers."""
+    return [t.to(torch.float32).reshape(-1, size) for t, size in tensors]
+
+
 def _gradients_of(wanted: list[bool], like: list[Tensor | None], *makers: Callable[[], Tensor]) -> tuple[Any, ...]:
     """The gradients that are wanted, of the shapes and dtypes of what they are of."""
     return tuple(
@@ -254,7 +259,7 @@ def _layer_norm_backward(
     if not takes(grad, x, mean, rstd, weight, bias) or x.numel() == 0:
         return NotImplemented
     size = math.prod(shape)
-    g, rows, mean, rstd = (t.to(torch.float32).reshape(-1, n) for t, n in ((grad, size), (x, size), (mean, 1), (rstd, 1)))
+    g, rows, mean, rstd = _wide_rows((grad, size), (x, size), (mean, 1), (rstd, 1))
     of_x, products = _norm_gradients(g, rows, mean, rstd, None if weight is None else weight.reshape(-1).float())
     return _gradients_of(
         wanted,
@@ -282,8 +287,8 @@ def _group_norm_backward(
     if not takes(grad, x, mean, rstd, weight) or x.numel() == 0:
         return NotImplemented
     size = channels // groups * spatial
-    g, rows, mean, rstd = (t.to(torch.float32).reshape(-1, k) for t, k in ((grad, size), (x, size), (mean, 1), (rstd, 1)))
-    each = None if weight is None else weight.float()[:, None].expand(channels, spatial).reshape(groups, size).repeat(n, 1)
+    g, rows, mean, rstd = _wide_rows((grad, size), (x, size), (mean, 1), (rstd, 1))
+    each = None if weight is None else weight.float().repeat_interleave(spatial).reshape(groups, size).repeat(n, 1)
     of_x, products = _norm_gradients(g, rows, mean, rstd, each)
 
     def of_channels(t: Tensor) -> Callable[[], Tensor]:
