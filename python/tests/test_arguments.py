@@ -136,3 +136,16 @@ def test_other_threads(rng):
     for worker in workers:
         worker.join()
     assert have == [want] * 80
+
+
+@pytest.mark.parametrize("form", ["q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl"])
+def test_blocks_without_elements(form):
+    """NumPy gives arrays without elements strides of 0."""
+    _, size = samebits.formats()[form]
+    q = np.ones((2, 2, 3, 64), np.float32)
+    k, v = np.zeros((2, 1, 0, 2 * size), np.uint8), np.zeros((2, 1, 0, size), np.uint8)
+    out = samebits.attention(q, k, v, k_format=form, v_format=form)
+    assert out.shape == (2, 2, 3, 32) and not out.any()
+    assert samebits.attention(q[:0], k[:0], v[:0], k_format=form, v_format=form).shape == (0, 2, 3, 32)
+    x, w = np.ones((3, 64), np.float32), np.zeros((0, 2 * size), np.uint8)
+    assert samebits.linear(x, samebits.Weights(w, form)).shape == (3, 0)

@@ -55,12 +55,9 @@ static samebits_status describe_kv(const DLTensor *t, const char *name, samebits
     if (view->shape[3] % info->block_bytes)
         return sb_fail(SAMEBITS_ERR_FORMAT, "a row of %s has %lld bytes, want a multiple of %d, the block of format %s",
                        name, (long long)view->shape[3], info->block_bytes, info->name);
-    if (view->shape[3] && view->stride[3] != 1)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between bytes of a row, want 1", name,
-                       (long long)view->stride[3]);
     *format = blocks;
     *width = view->shape[3] / info->block_bytes * info->block;
-    return SAMEBITS_OK;
+    return sb_check_side_by_side(view, name, "bytes");
 }
 
 static samebits_status check_width(const char *name, int64_t width)

@@ -132,6 +132,15 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
     return SAMEBITS_OK;
 }
 
+samebits_status sb_check_side_by_side(const sb_view *view, const char *name, const char *what)
+{
+    const int last = view->ndim - 1;
+    /* A tensor without elements may have any strides. */
+    if (!view->count || view->shape[last] < 2 || view->stride[last] == 1) return SAMEBITS_OK;
+    return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between %s of a row, want 1", name,
+                   (long long)view->stride[last], what);
+}
+
 samebits_status sb_check_output_named(const sb_view *out, const char *name)
 {
     if (out->count < 2) return SAMEBITS_OK;

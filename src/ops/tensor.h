@@ -53,6 +53,9 @@ samebits_status sb_check_overlap(const sb_view *out, const sb_view *in, const ch
 /* Makes `view` look as if it had out's shape, with stride 0 where it broadcasts. Errors: SHAPE. */
 samebits_status sb_broadcast(sb_view *view, const char *name, int ndim, const int64_t *shape);
 
+/* Errors: STRIDE if the elements of a row, `what`, do not lie side by side. */
+samebits_status sb_check_side_by_side(const sb_view *view, const char *name, const char *what);
+
 /* Whether the first `count` sizes are the same; both have as many. */
 int sb_same_sizes(const sb_view *a, const sb_view *b, int count);
 void sb_swap_dims(sb_view *view, int a, int b);

@@ -92,12 +92,9 @@ samebits_status sb_rows_of(const DLTensor *w, const char *name, samebits_format 
     if (view->shape[1] % f->block_bytes)
         return sb_fail(SAMEBITS_ERR_FORMAT, "a row of %s has %lld bytes, want a multiple of %d, the block of format %s",
                        name, (long long)view->shape[1], f->block_bytes, f->name);
-    if (view->shape[1] > 1 && view->stride[1] != 1)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "%s has stride %lld between bytes of a row, want 1", name,
-                       (long long)view->stride[1]);
     rows->k = view->shape[1] / f->block_bytes * f->block;
     rows->col_stride = 1;
-    return SAMEBITS_OK;
+    return sb_check_side_by_side(view, name, "bytes");
 }
 
 typedef struct {

@@ -65,14 +65,11 @@ static samebits_status check_words(const DLTensor *w, unsigned dtypes, int bits,
     if (view.shape[1] % block)
         return sb_fail(SAMEBITS_ERR_FORMAT, "a row of w has %lld %s, want a multiple of %d: 32 weights of %d bits",
                        (long long)view.shape[1], unit, block, bits);
-    if (view.shape[1] > 1 && view.stride[1] != 1)
-        return sb_fail(SAMEBITS_ERR_STRIDE, "w has stride %lld between %s of a row, want 1", (long long)view.stride[1],
-                       unit);
     rows->data = view.data;
     rows->n = view.shape[0];
     rows->k = view.shape[1] / block * 32;
     rows->row_stride = view.stride[0] * size;
-    return SAMEBITS_OK;
+    return sb_check_side_by_side(&view, "w", unit);
 }
 
 samebits_status sb_affine_rows_of(const DLTensor *w, const DLTensor *scales, const DLTensor *biases, int bits,

@@ -42,6 +42,31 @@ static op_case attention_case(test_dtype q, test_dtype kv, test_dtype out)
     return c;
 }
 
+static samebits_status call_blocks(op_case *c)
+{
+    samebits_attention_params p;
+    samebits_attention_params_default(&p);
+    p.k_format = p.v_format = *(const samebits_format *)c->user;
+    return samebits_attention(c->context, c->pointer[Q], c->pointer[KEYS], c->pointer[VALUES], &p, c->pointer[OUT]);
+}
+
+/* Caches of two blocks and of one a row, of random bytes. */
+static op_case blocks_case(samebits_format *format, int64_t keys)
+{
+    test_rng rng = {84};
+    size_t bytes;
+    assert_int_equal(samebits_format_row_size(*format, 32, &bytes), SAMEBITS_OK);
+    op_case c = {.context = api_context, .call = call_blocks, .user = format};
+    op_add(&c, "q", TENSOR(TEST_F32, B, H, LQ, 64), 4, 4, 0);
+    op_add(&c, "k", TENSOR(TEST_U8, B, HKV, keys, 2 * (int64_t)bytes), 4, 4, OP_NO_GROW);
+    op_add(&c, "v", TENSOR(TEST_U8, B, HKV, keys, (int64_t)bytes), 4, 4, OP_NO_GROW);
+    op_add(&c, "out", TENSOR(TEST_F32, B, H, LQ, 32), 4, 4, OP_OUT);
+    test_random_small(c.argument[Q].tensor, &rng);
+    test_random_bytes(c.argument[KEYS].tensor, &rng);
+    test_random_bytes(c.argument[VALUES].tensor, &rng);
+    return c;
+}
+
 static void set_i32(test_tensor *t, const int32_t *values) { memcpy(t->memory, values, t->size); }
 
 static op_case full_case(test_dtype q, test_dtype kv, test_dtype out)
@@ -193,6 +218,30 @@ static void test_empty(void **state)
     for (int64_t i = 0; i < B * H * LQ * DV; i++) assert_memory_equal(test_at(c.argument[OUT].tensor, i), &zero, 4);
 }
 
+static void test_blocks(void **state)
+{
+    (void)state;
+    for (samebits_format f = SAMEBITS_FORMAT_Q4_0; f <= SAMEBITS_FORMAT_IQ4_NL; f++) {
+        op_case c = blocks_case(&f, LK);
+        op_expect_ok(&c);
+        op_check_errors(&c);
+        op_check_memory(&c, 2);
+        for (int i = KEYS; i <= VALUES; i++) {
+            c.pointer[i]->strides[3] = 2;
+            op_expect(&c, SAMEBITS_ERR_STRIDE, c.argument[i].name, "gaps between bytes");
+            c.pointer[i]->strides[3] = 1;
+        }
+        /* A tensor without elements may have any strides; NumPy's have 0. */
+        op_case none = blocks_case(&f, 0);
+        for (int i = KEYS; i <= VALUES; i++) memset(none.pointer[i]->strides, 0, 4 * sizeof(int64_t));
+        op_expect_ok(&none);
+        const float zero = 0.0f;
+        for (int64_t i = 0; i < B * H * LQ * 32; i++)
+            assert_memory_equal(test_at(none.argument[OUT].tensor, i), &zero, 4);
+        test_free_all(NULL);
+    }
+}
+
 /* Hidden keys are never read: NaN in their K and V moves nothing, and a query that sees no key gives 0. */
 static void test_hidden_keys(void **state)
 {
@@ -251,8 +300,8 @@ static void test_special_values(void **state)
 int api_attention_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_errors), API_TEST(test_parameters),  API_TEST(test_bad_lists),      API_TEST(test_shapes),
-        API_TEST(test_empty),  API_TEST(test_hidden_keys), API_TEST(test_special_values),
+        API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_bad_lists),   API_TEST(test_shapes),
+        API_TEST(test_empty),  API_TEST(test_blocks),     API_TEST(test_hidden_keys), API_TEST(test_special_values),
     };
     return API_RUN(tests);
 }
