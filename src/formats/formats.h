@@ -1,7 +1,7 @@
 /* Weight formats: sizes, and packing rows into panels (spec/formats.md).
  *
- * Every kernel reads weights as panels of SB_PANEL output columns: for each step in k, the values of the 16
- * columns lie side by side, so that a vector lane is a column. Columns past N are zero. */
+ * Every kernel reads weights as panels of SB_PANEL output columns: for each step in k (of bf16, each two), the values
+ * of the 16 columns lie side by side, so that a vector lane is a column. Columns past N are zero. */
 #ifndef SB_FORMATS_H
 #define SB_FORMATS_H
 
@@ -87,10 +87,23 @@ SB_INLINE int sb_panel_columns(samebits_format format) { return sb_format_is_wid
 /* Steps of a product's chain: two for each k of complex numbers (spec/ops/matmul.md, section complex64). */
 SB_INLINE int64_t sb_steps(samebits_format format, int64_t k) { return format == SB_FORMAT_C64 ? 2 * k : k; }
 
+/* In panels of bf16 two steps of a column lie side by side, as units that multiply pairs want them. */
+SB_INLINE int sb_format_is_paired(samebits_format format) { return format == SAMEBITS_FORMAT_BF16; }
+
+/* Steps of zeros at the end of a panel. */
+SB_INLINE int64_t sb_panel_pad(samebits_format format, int64_t k) { return sb_format_is_paired(format) ? k % 2 : 0; }
+
+/* Where the weight of a float format at step i of a column is, in elements from the panel's beginning. */
+SB_INLINE int64_t sb_panel_index(samebits_format format, int64_t i, int64_t column)
+{
+    return sb_format_is_paired(format) ? i / 2 * 2 * SB_PANEL + 2 * column + i % 2 : i * SB_PANEL + column;
+}
+
 /* Bytes of one panel of k weights a column. */
 SB_INLINE int64_t sb_panel_size(samebits_format format, sb_group group, int64_t k)
 {
     if (sb_format_is_wide(format)) return sb_steps(format, k) * SB_WIDE_PANEL * (int64_t)sizeof(double);
+    k += sb_panel_pad(format, k);
     const sb_format *f = sb_format_info(format);
     const int64_t pair = 2 * sb_element_size(group.scales) * SB_PANEL;
     return k / f->block * f->panel_bytes + (group.steps ? k / f->block / group.steps * pair : 0);

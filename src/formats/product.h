@@ -27,9 +27,9 @@ typedef struct sb_matmul_args {
 
 typedef void sb_matmul_fn(const sb_matmul_args *args);
 
-/* Packs a tile of rows x[0 .. rows), contiguous f32 of k elements each. For a table row of whole tiles, max_tile rows
- * are written, those that are missing as zeros. */
-typedef void sb_matmul_pack_fn(const float *const *x, int rows, int64_t k, void *out);
+/* Packs a tile of rows x[0 .. rows), contiguous, of k elements each: bf16 for order amx-1, else f32. For a table row of
+ * whole tiles, max_tile rows are written, those that are missing as zeros. */
+typedef void sb_matmul_pack_fn(const void *const *x, int rows, int64_t k, void *out);
 
 /* A row of a table of product kernels. Rows of one order and format give the same bits. */
 typedef struct sb_matmul_row {

@@ -45,7 +45,7 @@ void sb_row_values(const sb_rows *rows, int64_t row, float *out)
 void sb_panel_values(samebits_format format, sb_group group, const void *panel, int64_t k, int column, float *out)
 {
     if (sb_format_is_float(format)) {
-        for (int64_t i = 0; i < k; i++) out[i] = sb_element(format, panel, i * SB_PANEL + column);
+        for (int64_t i = 0; i < k; i++) out[i] = sb_element(format, panel, sb_panel_index(format, i, column));
         return;
     }
     const int64_t size = sb_quant_steps(format) * SB_STEP;

@@ -104,19 +104,25 @@ static void pack_wide(const sb_view *x, const int64_t *offset, int64_t height, i
             }
 }
 
-/* A row of x as f32. */
-static void gather(const sb_view *x, int64_t offset, int64_t k, float *out)
-{
-    const int64_t step = x->stride[x->ndim - 1];
-    if (x->dtype == SB_BF16 && step == 1) {
-        const uint16_t *in = (const uint16_t *)x->data + offset;
-        for (int64_t i = 0; i < k; i++) out[i] = sb_from_bf16(in[i]);
-        return;
-    }
-    for (int64_t i = 0; i < k; i++) out[i] = sb_load(x, offset + i * step);
-}
+/* The dtype of the rows that a table row's pack takes. */
+static sb_dtype pack_dtype(const sb_product *q) { return q->order == SAMEBITS_ORDER_AMX_1 ? SB_BF16 : SB_F32; }
 
-static int is_contiguous_f32(const sb_view *x) { return x->dtype == SB_F32 && x->stride[x->ndim - 1] == 1; }
+static int is_packable(const sb_product *q) { return q->x.dtype == pack_dtype(q) && q->x.stride[q->x.ndim - 1] == 1; }
+
+/* A row of x as pack takes it. */
+static void gather(const sb_product *q, int64_t offset, void *out)
+{
+    const sb_view *x = &q->x;
+    const int64_t step = x->stride[x->ndim - 1];
+    const uint16_t *in = (const uint16_t *)x->data + offset;
+    float *wide = out;
+    if (pack_dtype(q) == SB_BF16)
+        for (int64_t i = 0; i < q->k; i++) ((uint16_t *)out)[i] = in[i * step];
+    else if (x->dtype == SB_BF16 && step == 1)
+        for (int64_t i = 0; i < q->k; i++) wide[i] = sb_from_bf16(in[i]);
+    else
+        for (int64_t i = 0; i < q->k; i++) wide[i] = sb_load(x, offset + i * step);
+}
 
 static void pack_x_task(void *arg, int64_t index, int worker)
 {
@@ -135,12 +141,12 @@ static void pack_x_task(void *arg, int64_t index, int worker)
         pack_floats(&q->x, offset, height, q->k, (float *)out);
         return;
     }
-    const float *rows[SB_MAX_TILE];
+    const void *rows[SB_MAX_TILE];
     for (int64_t r = 0; r < height; r++) {
-        rows[r] = (const float *)q->x.data + offset[r];
-        if (is_contiguous_f32(&q->x)) continue;
+        rows[r] = (const char *)q->x.data + offset[r] * sb_dtype_size(q->x.dtype);
+        if (is_packable(q)) continue;
         float *gathered = p->gathered + (worker * p->tile + r) * q->k;
-        gather(&q->x, offset[r], q->k, gathered);
+        gather(q, offset[r], gathered);
         rows[r] = gathered;
     }
     p->row->pack(rows, (int)height, q->k, out);
@@ -210,7 +216,7 @@ static int64_t cut(plan *p, int64_t tasks, char *memory)
 {
     const sb_product *q = p->product;
     const int64_t workers = sb_workers(p->context, tasks), tiles = q->batches * sb_ceil_div(q->m, p->tile);
-    const int64_t gather_rows = p->row->pack && !is_contiguous_f32(&q->x) ? sb_workers(p->context, tiles) * p->tile : 0;
+    const int64_t gather_rows = p->row->pack && !is_packable(q) ? sb_workers(p->context, tiles) * p->tile : 0;
     const int64_t sizes[] = {bytes(q->batches, p->packed_rows, p->x_bytes, 1),
                              bytes(gather_rows, q->k, 1, sizeof(float)),
                              bytes(workers, p->block_rows, p->block_panels * SB_PANEL, sizeof(float)),

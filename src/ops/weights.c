@@ -49,8 +49,10 @@ samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t
     const sb_format *f = sb_format_info(format);
     const int64_t scale_bytes = group.steps ? sb_panel_size(format, group, group.steps * f->block) : 0;
     const size_t block_bytes = (size_t)(group.steps ? scale_bytes : f->panel_bytes);
+    const size_t steps = (size_t)k + (size_t)sb_panel_pad(format, k),
+                 block = (size_t)(f->block * SB_MAX(1, group.steps));
     size_t panel;
-    if (__builtin_mul_overflow((size_t)(k / f->block / (group.steps ? group.steps : 1)), block_bytes, &panel) ||
+    if (__builtin_mul_overflow(steps / block, block_bytes, &panel) ||
         __builtin_mul_overflow(panel, (size_t)sb_panels(n), bytes) || *bytes > INT64_MAX)
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "%lld x %lld weights overflow size_t", (long long)n, (long long)k);
     return SAMEBITS_OK;

@@ -42,6 +42,7 @@ SB_INLINE vi vi_or(vi a, vi b) { return _mm512_or_si512(a, b); }
 SB_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
 SB_INLINE vi vi_shl(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
 SB_INLINE vi vi_shr(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+SB_INLINE vi vi_high_halves(vi a) { return vi_and(a, vi_set1((int32_t)0xFFFF0000)); }
 SB_INLINE vi vi_sar(vi a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
 SB_INLINE vf vi_to_f(vi a) { return _mm512_cvtepi32_ps(a); }
 SB_INLINE vi vf_bits(vf a) { return _mm512_castps_si512(a); }

@@ -86,6 +86,7 @@ SB_INLINE vi vi_xor(vi a, vi b) { return a ^ b; }
 typedef uint32_t v_unsigned __attribute__((vector_size(64)));
 SB_INLINE vi vi_shl(vi a, int n) { return (vi)((v_unsigned)a << n); }
 SB_INLINE vi vi_shr(vi a, int n) { return (vi)((v_unsigned)a >> n); }
+SB_INLINE vi vi_high_halves(vi a) { return vi_and(a, vi_set1((int32_t)0xFFFF0000)); }
 SB_INLINE vi vi_sar(vi a, int n) { return a >> n; }
 SB_INLINE vf vi_to_f(vi a) { return __builtin_convertvector(a, vf); }
 SB_INLINE vi vf_bits(vf a) { return (vi)a; }

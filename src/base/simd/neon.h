@@ -85,6 +85,7 @@ SB_INLINE vi vi_shr(vi a, int n)
 {
     return (vi){(int32x4_t)((uint32x4_t)a.lo >> n), (int32x4_t)((uint32x4_t)a.hi >> n)};
 }
+SB_INLINE vi vi_high_halves(vi a) { return vi_and(a, vi_set1((int32_t)0xFFFF0000)); }
 SB_INLINE vi vi_move_byte(vi a, int from, int to)
 {
     return vi_and(to > from ? vi_shl(a, 8 * (to - from)) : vi_shr(a, 8 * (from - to)),

@@ -31,20 +31,21 @@ static uint16_t random_bf16(check_rng *rng, int first, int spread, int mantissas
 static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *how, int64_t rows, int64_t k,
                 check_rng *rng)
 {
-    const int64_t panels = 1 + check_below(rng, 4), stride = panels * SB_PANEL + 16;
+    const int64_t panels = 1 + check_below(rng, 9), stride = panels * SB_PANEL + 16;
+    const int64_t panel_size = sb_panel_size(row->format, (sb_group){0}, k), count = panels * panel_size / 2;
     float *x = check_alloc((size_t)(rows * k) * sizeof *x);
-    uint16_t *w = check_alloc((size_t)(panels * SB_PANEL * k) * sizeof *w);
+    uint16_t *w = check_alloc((size_t)count * sizeof *w);
     float *want = check_alloc((size_t)(rows * stride) * 4), *have = check_alloc((size_t)(rows * stride) * 4);
     for (int64_t i = 0; i < rows * k; i++)
         x[i] = sb_from_bf16(random_bf16(rng, how->x_first, how->x_spread, how->mantissas));
-    for (int64_t i = 0; i < panels * SB_PANEL * k; i++)
-        w[i] = random_bf16(rng, how->w_first, how->w_spread, how->mantissas);
+    for (int64_t i = 0; i < count; i++) w[i] = random_bf16(rng, how->w_first, how->w_spread, how->mantissas);
+    check_end_panels(row->format, k, panels, w);
     sb_matmul_args args = {.rows = rows,
                            .k = k,
                            .panels = panels,
                            .x = x,
                            .w = (const uint8_t *)w,
-                           .panel_size = sb_panel_size(row->format, (sb_group){0}, k),
+                           .panel_size = panel_size,
                            .acc = want,
                            .acc_stride = stride};
     check_run_product(ref, args);

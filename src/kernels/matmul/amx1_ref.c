@@ -16,13 +16,13 @@ static float step(float a, float b, float c)
     return is_below ? copysignf(0.0f, r) : flushed(r);
 }
 
-/* Steps [0, length) of a block; those that are missing are 0 * 0. */
-static float block(const float *x, int64_t x_stride, const uint16_t *w, int64_t length)
+/* Steps [0, length) of a column's block; those that are missing are 0 * 0. */
+static float block(const float *x, int64_t x_stride, const uint16_t *w, int64_t column, int64_t length)
 {
     float sum[2] = {0.0f, 0.0f};
     for (int64_t i = 0; i < SB_AMX1_BLOCK; i++) {
         const float a = i < length ? flushed(x[i * x_stride]) : 0.0f;
-        const float b = i < length ? flushed(sb_from_bf16(w[i * SB_PANEL])) : 0.0f;
+        const float b = i < length ? flushed(sb_from_bf16(w[sb_panel_index(SAMEBITS_FORMAT_BF16, i, column)])) : 0.0f;
         sum[i % 2] = step(a, b, sum[i % 2]);
     }
     return flushed(sum[0] + sum[1]);
@@ -31,13 +31,14 @@ static float block(const float *x, int64_t x_stride, const uint16_t *w, int64_t 
 void sb_matmul_amx1_bf16_ref(const sb_matmul_args *a)
 {
     for (int64_t col = 0; col < a->panels * SB_PANEL; col++) {
-        const uint16_t *w = (const uint16_t *)(a->w + col / SB_PANEL * a->panel_size) + col % SB_PANEL;
+        const uint16_t *w = (const uint16_t *)(a->w + col / SB_PANEL * a->panel_size);
         for (int64_t r = 0; r < a->rows; r++) {
             const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
             const float *x = a->x + t * a->tile * a->k + r % a->tile;
             float acc = 0.0f;
             for (int64_t k = 0; k < a->k; k += SB_AMX1_BLOCK)
-                acc = flushed(acc + block(x + k * height, height, w + k * SB_PANEL, SB_MIN(SB_AMX1_BLOCK, a->k - k)));
+                acc = flushed(acc + block(x + k * height, height, w + k * SB_PANEL, col % SB_PANEL,
+                                          SB_MIN(SB_AMX1_BLOCK, a->k - k)));
             a->acc[r * a->acc_stride + col] = acc;
         }
     }

@@ -21,11 +21,11 @@ SB_INLINE void tile(int rows, const sb_matmul_args *a, const float *x, const uin
         SB_UNROLL
         for (int r = 0; r < rows; r++) even[r] = odd[r] = vf_zero();
         for (int64_t i = k; i < end; i += 2) {
-            const vf b = vf_load_bf16(w + i * SB_PANEL);
+            const vi pairs = vi_load(w + i * SB_PANEL);
+            const vf b = vi_as_f(vi_shl(pairs, 16)), next = vi_as_f(vi_high_halves(pairs));
             SB_UNROLL
             for (int r = 0; r < rows; r++) even[r] = vf_fma(vf_set1(x[i * rows + r]), b, even[r]);
             if (i + 1 == end) break;
-            const vf next = vf_load_bf16(w + (i + 1) * SB_PANEL);
             SB_UNROLL
             for (int r = 0; r < rows; r++) odd[r] = vf_fma(vf_set1(x[(i + 1) * rows + r]), next, odd[r]);
         }
@@ -47,7 +47,7 @@ static __attribute__((noinline)) void all_tiles(const sb_matmul_args *a)
 {
     for (int64_t col = 0; col < a->panels * SB_PANEL; col += SB_VL)
         for (int64_t r = 0; r < a->rows; r += a->tile) {
-            const uint16_t *w = (const uint16_t *)(a->w + col / SB_PANEL * a->panel_size) + col % SB_PANEL;
+            const uint16_t *w = (const uint16_t *)(a->w + col / SB_PANEL * a->panel_size) + 2 * (col % SB_PANEL);
             float *acc = a->acc + r * a->acc_stride + col;
             switch (SB_MIN(a->tile, a->rows - r)) {
 #define CASE(rows)                                                                                                     \

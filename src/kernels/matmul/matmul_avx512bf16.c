@@ -72,17 +72,14 @@ static int pair_rows(const float *x, int64_t rows, int64_t length, int32_t *out,
     return 1;
 }
 
-/* A panel's chunk of w, [length][16] bf16, as pairs [PAIRS][16]. */
-static void pair_panel(const uint16_t *w, int64_t length, int32_t *out, ranges *r)
+/* A panel's chunk of w, whose pairs have the first step in the low half, as pairs [PAIRS][16]. */
+static void turn_panel(const uint8_t *w, int64_t length, int32_t *out, ranges *r)
 {
-    for (int64_t i = 0; i < length; i += 2)
-        for (int c = 0; c < SB_PANEL; c += SB_VL) {
-            const uint16_t *at = w + i * SB_PANEL + c;
-            vi pairs = vf_bits(vf_load_bf16(at));
-            if (i + 1 < length) pairs = vi_or(pairs, vi_shr(vf_bits(vf_load_bf16(at + SB_PANEL)), 16));
-            vi_store(out + i / 2 * SB_PANEL + c, pairs);
-            look_at(r, pairs);
-        }
+    for (int64_t i = 0; i < (length + 1) / 2 * SB_PANEL; i += SB_VL) {
+        const vi pairs = vi_load(w + i * 4), turned = vi_or(vi_shl(pairs, 16), vi_shr(pairs, 16));
+        vi_store(out + i, turned);
+        look_at(r, turned);
+    }
 }
 
 /* One chunk of k for one tile of rows: acc (+)= chain. */
@@ -147,7 +144,7 @@ static void group_chunk(const sb_matmul_args *a, int64_t begin)
         if (exact) {
             seen = (ranges){vi_set1(0), vi_set1(0)};
             for (int64_t i = 0; i < panels; i++)
-                pair_panel((const uint16_t *)(a->w + (p + i) * a->panel_size) + begin * SB_PANEL, length, w[i], &seen);
+                turn_panel(a->w + (p + i) * a->panel_size + begin * 2 * SB_PANEL, length, w[i], &seen);
             exact = is_exact(x_range, range_of(&seen));
         }
         if (!exact) {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "check/check.h"
+#include "check/product.h"
 
 /* What x and w of a bf16 product are made of: biased exponents of x and of w from `first`, `spread` of them. */
 typedef struct fill {
@@ -55,6 +56,8 @@ static void fill_operands(check_rng *rng, const sb_matmul_row *row, const fill *
     }
 }
 
+static int64_t element_size(samebits_format format) { return format == SB_FORMAT_F64 ? 8 : sb_element_size(format); }
+
 /* One product: packed random x and w, so that strides, tails and layouts stay the op's business. */
 static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *how, int64_t rows, int64_t panels,
                 int64_t k, check_rng *rng)
@@ -64,7 +67,8 @@ static void run(const sb_matmul_row *row, const sb_matmul_row *ref, const fill *
     float *x = check_alloc((size_t)(rows * sb_matmul_x_bytes(row, k)));
     uint8_t *w = check_alloc((size_t)(panels * panel_size));
     float *want = check_alloc((size_t)(rows * stride) * 4), *have = check_alloc((size_t)(rows * stride) * 4);
-    fill_operands(rng, row, how, x, rows * k, w, panels * sb_panel_columns(row->format) * k);
+    fill_operands(rng, row, how, x, rows * k, w, panels * panel_size / element_size(row->format));
+    check_end_panels(row->format, k, panels, w);
     sb_matmul_args args = {.rows = rows,
                            .k = k,
                            .panels = panels,

@@ -18,7 +18,7 @@ static void chunk(const sb_matmul_args *a, samebits_format format, const void *p
     float w[SB_CHUNK];
     const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
     for (int64_t c = 0; c < SB_PANEL; c++) {
-        for (int64_t i = 0; i < length; i++) w[i] = weight(format, panel, (begin + i) * SB_PANEL + c);
+        for (int64_t i = 0; i < length; i++) w[i] = weight(format, panel, sb_panel_index(format, begin + i, c));
         for (int64_t r = 0; r < a->rows; r++) {
             const int64_t t = r / a->tile, height = SB_MIN(a->tile, a->rows - t * a->tile);
             const float *x = a->x + t * a->tile * a->k + begin * height + r % a->tile;

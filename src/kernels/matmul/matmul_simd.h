@@ -26,52 +26,29 @@ typedef vf vector;
 #define PANEL_VECTORS (COLUMNS / LANES)
 #define MAX_VECTORS   8 /* vectors of columns a tile */
 #define MAX_ROWS      12
-#define PREFETCH      1024 /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
-#define STREAMS       4    /* panels far apart that are read at a time: one stream does not fill the memory bus */
-#define STREAM_TILES  4    /* up to this many tiles of rows a product is bound by reading w */
+#define REGISTERS     (SB_VL == 16 ? 32 : 16) /* vectors */
+#define PREFETCH      1024                    /* bytes ahead; measured best of 512, 1024, 2048, 4096 at K = N = 4096 */
+#define STREAMS       4 /* panels far apart that are read at a time: one stream does not fill the memory bus */
+#define STREAM_TILES  4 /* up to this many tiles of rows a product is bound by reading w */
 
+/* steps_a_load: the steps of k whose weights lie side by side. load_weights: those of one of these steps. */
 #if defined(SB_MATMUL_F64)
 SB_INLINE int element_size(samebits_format format) { return (void)format, 8; }
-SB_INLINE vd load_weights(samebits_format format, const uint8_t *p) { return (void)format, vd_load((const double *)p); }
+SB_INLINE int steps_a_load(samebits_format format) { return (void)format, 1; }
+SB_INLINE vd load_weights(samebits_format format, int step, const uint8_t *p)
+{
+    return (void)format, (void)step, vd_load((const double *)p);
+}
 #else
 SB_INLINE int element_size(samebits_format format) { return format == SAMEBITS_FORMAT_F32 ? 4 : 2; }
-
-SB_INLINE vf load_weights(samebits_format format, const uint8_t *p)
+SB_INLINE int steps_a_load(samebits_format format) { return sb_format_is_paired(format) ? 2 : 1; }
+SB_INLINE vf load_weights(samebits_format format, int step, const uint8_t *p)
 {
     if (format == SAMEBITS_FORMAT_F32) return vf_load((const float *)p);
-    return format == SAMEBITS_FORMAT_F16 ? vf_load_f16((const uint16_t *)p) : vf_load_bf16((const uint16_t *)p);
+    if (format == SAMEBITS_FORMAT_F16) return vf_load_f16((const uint16_t *)p);
+    return vi_as_f(step ? vi_high_halves(vi_load(p)) : vi_shl(vi_load(p), 16));
 }
 #endif
-
-#if defined(SB_BF16_PAIRS) && !defined(SB_MATMUL_F64)
-/* The vectors of a panel are its even and its odd columns, until they are stored: a column's chain is the same. */
-SB_INLINE int is_split(samebits_format format) { return format == SAMEBITS_FORMAT_BF16; }
-SB_INLINE void load_split(const uint8_t *p, vf *columns) { vf_load_bf16_pairs((const uint16_t *)p, columns); }
-SB_INLINE void join(vf *columns) { vf_zip(columns); }
-#else
-SB_INLINE int is_split(samebits_format format) { return (void)format, 0; }
-SB_INLINE void load_split(const uint8_t *p, vector *columns) { (void)p, (void)columns; }
-SB_INLINE void join(vector *columns) { (void)columns; }
-#endif
-
-/* The columns of one panel at one k. */
-SB_INLINE void load_columns(samebits_format format, const uint8_t *p, vector *columns)
-{
-    if (is_split(format)) {
-        load_split(p, columns);
-        return;
-    }
-    SB_UNROLL
-    for (int v = 0; v < PANEL_VECTORS; v++) columns[v] = load_weights(format, p + v * LANES * element_size(format));
-}
-
-/* Sums of panels in the sequence of their columns. */
-SB_INLINE void join_columns(samebits_format format, int panels, vector *sum)
-{
-    if (!is_split(format)) return;
-    SB_UNROLL
-    for (int p = 0; p < panels; p++) join(sum + p * PANEL_VECTORS);
-}
 
 /* Where a row's sums of a panel begin: 64 bytes of either. */
 SB_INLINE number *acc_at(const sb_matmul_args *a, int64_t row, int64_t panel)
@@ -83,41 +60,71 @@ SB_INLINE number *acc_at(const sb_matmul_args *a, int64_t row, int64_t panel)
  * come next: every `every` steps a line of each of STREAMS streams, into L2, since L1 holds the chunk in use. */
 typedef struct prefetch {
     enum { PREFETCH_STREAM, PREFETCH_NEXT } kind;
-    int every; /* a power of two */
+    int every; /* a power of two, a multiple of the steps of a load */
     const uint8_t *next;
     int64_t apart; /* bytes from one stream to the next */
 } prefetch;
+
+/* One step of k for vectors [first, end) of columns. */
+SB_INLINE void chain_step(samebits_format format, int step, int rows, int first, int end, const number *x,
+                          const uint8_t *w, int64_t apart, vector sum[MAX_ROWS][MAX_VECTORS])
+{
+    const int size = element_size(format) * steps_a_load(format);
+    vector b[MAX_VECTORS];
+    SB_UNROLL
+    for (int v = first; v < end; v++)
+        b[v] = load_weights(format, step, w + v / PANEL_VECTORS * apart + v % PANEL_VECTORS * LANES * size);
+    SB_UNROLL
+    for (int r = 0; r < rows; r++) {
+        const vector a = V(set1)(x[r]);
+        SB_UNROLL
+        for (int v = first; v < end; v++) sum[r][v] = V(fma)(a, b[v], sum[r][v]);
+    }
+}
+
+/* The steps of k that lie side by side. */
+SB_INLINE void chain_steps(samebits_format format, int rows, int vectors, const number *x, const uint8_t *w,
+                           int64_t apart, vector sum[MAX_ROWS][MAX_VECTORS])
+{
+    const int steps = steps_a_load(format);
+    if (rows <= 2) { /* x of all steps fits registers: each pair is read once */
+        SB_UNROLL
+        for (int v = 0; v < vectors; v++) SB_UNROLL
+        for (int s = 0; s < steps; s++) chain_step(format, s, rows, v, v + 1, x + s * rows, w, apart, sum);
+        return;
+    }
+    SB_UNROLL
+    for (int s = 0; s < steps; s++) {
+        /* Pairs are read again where, kept, they would take the registers of sums. */
+        if (s && (rows + 2) * vectors >= REGISTERS) __asm__ volatile("" ::: "memory");
+        chain_step(format, s, rows, 0, vectors, x + s * rows, w, apart, sum);
+    }
+}
 
 /* sum[row][vector] = the fma chain over `length` steps of k. Format, rows, panels and the kind of prefetch are
  * constants. */
 SB_INLINE void chain(samebits_format format, int rows, int panels, prefetch fetch, int64_t length, const number *x,
                      const uint8_t *w, int64_t apart, vector sum[MAX_ROWS][MAX_VECTORS])
 {
-    const int size = element_size(format), vectors = panels * PANEL_VECTORS;
+    const int steps = steps_a_load(format), size = COLUMNS * element_size(format), vectors = panels * PANEL_VECTORS;
     SB_UNROLL
     for (int r = 0; r < rows; r++) SB_UNROLL
     for (int v = 0; v < vectors; v++) sum[r][v] = V(zero)();
-    SB_UNROLL_2 for (int64_t i = 0; i < length; i++)
+    int64_t i = 0;
+    SB_UNROLL_2 for (; i + steps <= length; i += steps)
     {
-        vector b[MAX_VECTORS];
         if (fetch.kind == PREFETCH_NEXT && !(i & (fetch.every - 1))) {
             SB_UNROLL
             for (int s = 0; s < STREAMS; s++) v_prefetch_l2(fetch.next + s * fetch.apart);
             fetch.next += 64;
         }
-        SB_UNROLL
-        for (int p = 0; p < panels; p++) {
-            const uint8_t *panel = w + p * apart, *columns = panel + i * COLUMNS * size;
-            if (fetch.kind == PREFETCH_STREAM) v_prefetch(columns + PREFETCH);
-            load_columns(format, columns, b + p * PANEL_VECTORS);
-        }
-        SB_UNROLL
-        for (int r = 0; r < rows; r++) {
-            const vector a = V(set1)(x[i * rows + r]);
+        if (fetch.kind == PREFETCH_STREAM) {
             SB_UNROLL
-            for (int v = 0; v < vectors; v++) sum[r][v] = V(fma)(a, b[v], sum[r][v]);
+            for (int p = 0; p < panels; p++) v_prefetch(w + p * apart + i * size + PREFETCH);
         }
+        chain_steps(format, rows, vectors, x + i * rows, w + i * size, apart, sum);
     }
+    if (i < length) chain_step(format, 0, rows, 0, vectors, x + i * rows, w + i * size, apart, sum);
 }
 
 /* All of k for one tile of rows, of `panels` panels from `panel` on, `apart` panels from one to the next. */
@@ -140,7 +147,6 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, int64_t ap
     }
     SB_UNROLL
     for (int r = 0; r < rows; r++) {
-        join_columns(format, panels, total[r]);
         SB_UNROLL
         for (int v = 0; v < vectors; v++)
             V(store)(acc_at(a, r, panel + v / PANEL_VECTORS * apart) + v % PANEL_VECTORS * LANES, total[r][v]);
@@ -159,7 +165,6 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t 
     chain(format, rows, panels, fetch, SB_MIN(SB_CHUNK, a->k - begin), x, w, apart * a->panel_size, sum);
     SB_UNROLL
     for (int r = 0; r < rows; r++) {
-        join_columns(format, panels, sum[r]);
         SB_UNROLL
         for (int v = 0; v < panels * PANEL_VECTORS; v++) {
             number *out = acc_at(a, row + r, panel + v / PANEL_VECTORS * apart) + v % PANEL_VECTORS * LANES;

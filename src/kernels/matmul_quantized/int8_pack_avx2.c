@@ -51,13 +51,13 @@ SB_INLINE float quantize_and_sum(const float *in, __m256i *quants, sums half[2])
     return scale;
 }
 
-SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int rows, int64_t k, char *out)
+SB_INLINE void pack(samebits_format f, lanes kind, const void *const *x, int rows, int64_t k, char *out)
 {
     for (int64_t s = 0; s < k / SB_STEP; s++)
         for (int r = 0; r < rows; r++) {
             sums half[2];
             __m256i quants;
-            const float scale = quantize_and_sum(x[r] + s * SB_STEP, &quants, half);
+            const float scale = quantize_and_sum((const float *)x[r] + s * SB_STEP, &quants, half);
             int32_t words[8];
             _mm256_storeu_si256((__m256i *)words, quants);
             put_record(f, kind, words, scale, half[0], half[1], rows, out + 4 * (s * SB_X_DWORDS * rows + r));
@@ -65,7 +65,7 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
 }
 
 /* For the rows of AMX a record has the quants of row after row, 16 of them, and no starts. */
-void sb_pack_int8_amx(const float *const *x, int rows, int64_t k, void *out)
+void sb_pack_int8_amx(const void *const *x, int rows, int64_t k, void *out)
 {
     for (int64_t s = 0; s < k / SB_STEP; s++) {
         char *record = (char *)out + 4 * s * SB_X_DWORDS * SB_MAX_TILE;
@@ -73,7 +73,7 @@ void sb_pack_int8_amx(const float *const *x, int rows, int64_t k, void *out)
         for (int r = 0; r < rows; r++) {
             sums half[2];
             __m256i quants;
-            const float scale = quantize_and_sum(x[r] + s * SB_STEP, &quants, half);
+            const float scale = quantize_and_sum((const float *)x[r] + s * SB_STEP, &quants, half);
             const float sum = (float)(half[0].low + half[0].high + half[1].low + half[1].high);
             _mm256_storeu_si256((__m256i *)(void *)(record + SB_STEP * r), quants);
             memcpy(record + 4 * (SB_X_SCALE * SB_MAX_TILE + r), &scale, 4);
@@ -83,11 +83,11 @@ void sb_pack_int8_amx(const float *const *x, int rows, int64_t k, void *out)
 }
 
 #define DEFINE(name, format)                                                                                           \
-    void sb_pack_int8_##name##_avx2(const float *const *x, int rows, int64_t k, void *out)                             \
+    void sb_pack_int8_##name##_avx2(const void *const *x, int rows, int64_t k, void *out)                              \
     {                                                                                                                  \
         pack(format, PAIRS, x, rows, k, out);                                                                          \
     }                                                                                                                  \
-    void sb_pack_int8_##name##_avx512vnni(const float *const *x, int rows, int64_t k, void *out)                       \
+    void sb_pack_int8_##name##_avx512vnni(const void *const *x, int rows, int64_t k, void *out)                        \
     {                                                                                                                  \
         pack(format, WORDS, x, rows, k, out);                                                                          \
     }

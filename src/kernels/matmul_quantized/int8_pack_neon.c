@@ -31,12 +31,12 @@ SB_INLINE sums sums_of(int8x16_t quants)
     return (sums){vaddv_s16(vuzp1_s16(low, high)), vaddv_s16(vuzp2_s16(low, high))};
 }
 
-SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int rows, int64_t k, char *out)
+SB_INLINE void pack(samebits_format f, lanes kind, const void *const *x, int rows, int64_t k, char *out)
 {
     for (int64_t s = 0; s < k / SB_STEP; s++)
         for (int r = 0; r < rows; r++) {
             int8x16_t quants[2];
-            const float scale = quantize(x[r] + s * SB_STEP, quants);
+            const float scale = quantize((const float *)x[r] + s * SB_STEP, quants);
             int32_t words[8];
             vst1q_s32(words, vreinterpretq_s32_s8(quants[0]));
             vst1q_s32(words + 4, vreinterpretq_s32_s8(quants[1]));
@@ -46,15 +46,15 @@ SB_INLINE void pack(samebits_format f, lanes kind, const float *const *x, int ro
 }
 
 #define DEFINE(name, format)                                                                                           \
-    void sb_pack_int8_##name##_neon(const float *const *x, int rows, int64_t k, void *out)                             \
+    void sb_pack_int8_##name##_neon(const void *const *x, int rows, int64_t k, void *out)                              \
     {                                                                                                                  \
         pack(format, PAIRS, x, rows, k, out);                                                                          \
     }                                                                                                                  \
-    void sb_pack_int8_##name##_dotprod(const float *const *x, int rows, int64_t k, void *out)                          \
+    void sb_pack_int8_##name##_dotprod(const void *const *x, int rows, int64_t k, void *out)                           \
     {                                                                                                                  \
         pack(format, WORDS, x, rows, k, out);                                                                          \
     }                                                                                                                  \
-    void sb_pack_int8_##name##_i8mm(const float *const *x, int rows, int64_t k, void *out)                             \
+    void sb_pack_int8_##name##_i8mm(const void *const *x, int rows, int64_t k, void *out)                              \
     {                                                                                                                  \
         pack(format, WORDS, x, rows, k, out);                                                                          \
     }

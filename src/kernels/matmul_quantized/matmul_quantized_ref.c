@@ -69,13 +69,13 @@ static void column_int8(const sb_matmul_args *a, samebits_format format, int64_t
     }
 }
 
-static void pack(const float *const *x, int rows, int64_t k, void *out)
+static void pack(const void *const *x, int rows, int64_t k, void *out)
 {
     for (int64_t s = 0; s < k / SB_STEP; s++)
         for (int r = 0; r < rows; r++) {
             int8_t q[SB_STEP];
             char *record = (char *)out + 4 * (s * SB_X_DWORDS * rows + r);
-            const float scale = sb_quantize_step(x[r] + s * SB_STEP, q);
+            const float scale = sb_quantize_step((const float *)x[r] + s * SB_STEP, q);
             memset(record + 4 * SB_X_SUM * rows, 0, 4);
             for (int z = 0; z < 8; z++) memcpy(record + 4 * z * rows, q + 4 * z, 4);
             memcpy(record + 4 * SB_X_SCALE * rows, &scale, 4);
@@ -94,7 +94,7 @@ static void pack(const float *const *x, int rows, int64_t k, void *out)
     {                                                                                                                  \
         for (int64_t i = 0; i < a->panels * SB_PANEL; i++) column_int8(a, format, i / SB_PANEL, (int)(i % SB_PANEL));  \
     }                                                                                                                  \
-    void sb_pack_int8_##name##_ref(const float *const *x, int rows, int64_t k, void *out) { pack(x, rows, k, out); }
+    void sb_pack_int8_##name##_ref(const void *const *x, int rows, int64_t k, void *out) { pack(x, rows, k, out); }
 
 DEFINE(q4_0, SAMEBITS_FORMAT_Q4_0)
 DEFINE(q4_1, SAMEBITS_FORMAT_Q4_1)
