@@ -12,8 +12,8 @@ static samebits_status check_context(const samebits_context *context)
     return context ? SAMEBITS_OK : sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
 }
 
-/* Of products of floats. */
-enum { PRODUCT_DTYPES = SB_SET_FLOATS | SB_SET_WIDE };
+/* Of products of floats; in a mode all other numbers are a host's concern. */
+enum { PRODUCT_DTYPES = SB_SET_FLOATS | SB_SET_WIDE, CHECKED_DTYPES = PRODUCT_DTYPES | SB_SET_OTHER };
 
 static samebits_status check_out_dtype(const sb_view *x, const sb_view *out)
 {
@@ -76,15 +76,27 @@ static samebits_status describe(sb_product *p, sb_view *w, int batch_dims, const
     return SAMEBITS_OK;
 }
 
+static samebits_status check_dtypes(const sb_view *x, const char *x_name, const sb_view *w, const char *w_name,
+                                    const sb_view *out)
+{
+    samebits_status status;
+    if ((status = sb_check_dtype(x, x_name, PRODUCT_DTYPES)) || (status = sb_check_dtype(w, w_name, PRODUCT_DTYPES)) ||
+        (status = sb_check_dtype(out, "out", PRODUCT_DTYPES)))
+        return status;
+    const int wide = sb_dtype_is_wide(x->dtype) || sb_dtype_is_wide(w->dtype);
+    if (x->dtype != w->dtype && (wide || out->dtype != SB_F32))
+        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike%s", x_name, sb_dtype_name(x->dtype),
+                       w_name, sb_dtype_name(w->dtype), wide ? "" : ", or out f32");
+    return check_out_dtype(x, out);
+}
+
 /* x (..., M, K) and w (..., N, K) as views, with the names that the caller knows them by. */
 static samebits_status float_product(samebits_context *context, sb_product *p, sb_view *w, const char *x_name,
                                      const char *w_name, const samebits_epilogue *epilogue)
 {
     char x_text[128], w_text[128];
-    const int wide = sb_dtype_is_wide(p->x.dtype) || sb_dtype_is_wide(w->dtype);
-    if (p->x.dtype != w->dtype && (wide || p->out.dtype != SB_F32))
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s and %s is %s: want them alike%s", x_name,
-                       sb_dtype_name(p->x.dtype), w_name, sb_dtype_name(w->dtype), wide ? "" : ", or out f32");
+    const samebits_status dtypes = check_dtypes(&p->x, x_name, w, w_name, &p->out);
+    if (dtypes && !sb_mode_is_on()) return dtypes;
     p->m = p->x.shape[p->x.ndim - 2];
     p->k = p->x.shape[p->x.ndim - 1];
     p->n = w->shape[w->ndim - 2];
@@ -94,11 +106,12 @@ static samebits_status float_product(samebits_context *context, sb_product *p, s
         return sb_fail(SAMEBITS_ERR_SHAPE, "%s %s and %s %s do not fit: want the same K and batch dims that broadcast",
                        x_name, sb_shape_text(&p->x, x_text), w_name, sb_shape_text(w, w_text));
     samebits_status status;
-    if ((status = check_out_dtype(&p->x, &p->out)) ||
-        (status = check_out_shape(&p->out, batch_dims, batch, p->m, p->n)) || (status = sb_check_output(&p->out)) ||
+    if ((status = check_out_shape(&p->out, batch_dims, batch, p->m, p->n)) || (status = sb_check_output(&p->out)) ||
         (status = sb_check_overlap(&p->out, &p->x, x_name, 0)) || (status = sb_check_overlap(&p->out, w, w_name, 0)) ||
-        (status = sb_epilogue_of(epilogue, &p->out, &p->epilogue)) || (status = describe(p, w, batch_dims, batch)))
+        (status = describe(p, w, batch_dims, batch)))
         return status;
+    if (dtypes) return sb_mode_without_row(context, dtypes, p, epilogue != NULL);
+    if ((status = sb_epilogue_of(epilogue, &p->out, &p->epilogue))) return status;
     p->order = SAMEBITS_ORDER_PORTABLE_1;
     p->rows = (sb_rows){.format = sb_format_of(w->dtype),
                         .data = w->data,
@@ -115,14 +128,12 @@ samebits_status samebits_matmul(samebits_context *context, const DLTensor *a, co
     sb_product p = {0};
     sb_view w;
     samebits_status status;
-    if ((status = check_context(context))) return status;
-    if (!(status = sb_view_of(a, "a", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &p.x)) &&
-        !(status = sb_view_of(b, "b", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &w)) &&
-        !(status = sb_view_of(out, "out", PRODUCT_DTYPES, 2, SB_MAX_DIMS, &p.out))) {
-        sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
-        status = float_product(context, &p, &w, "a", "b", epilogue);
-    }
-    return sb_mode_without_row(context, status, a, b, 0, epilogue, out);
+    if ((status = check_context(context)) || (status = sb_view_of(a, "a", CHECKED_DTYPES, 2, SB_MAX_DIMS, &p.x)) ||
+        (status = sb_view_of(b, "b", CHECKED_DTYPES, 2, SB_MAX_DIMS, &w)) ||
+        (status = sb_view_of(out, "out", CHECKED_DTYPES, 2, SB_MAX_DIMS, &p.out)))
+        return status;
+    sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
+    return float_product(context, &p, &w, "a", "b", epilogue);
 }
 
 /* A vector x becomes one row: the 1-D case of linear. */
@@ -142,15 +153,13 @@ samebits_status samebits_linear(samebits_context *context, const DLTensor *x, co
     sb_product p = {0};
     sb_view weights;
     samebits_status status;
-    if ((status = check_context(context))) return status;
-    if (!(status = sb_view_of(x, "x", PRODUCT_DTYPES, 1, SB_MAX_DIMS, &p.x)) &&
-        !(status = sb_view_of(w, "w", PRODUCT_DTYPES, 2, 2, &weights)) &&
-        !(status = sb_view_of(out, "out", PRODUCT_DTYPES, 1, SB_MAX_DIMS, &p.out))) {
-        add_row_dim(&p.x);
-        add_row_dim(&p.out);
-        status = float_product(context, &p, &weights, "x", "w", epilogue);
-    }
-    return sb_mode_without_row(context, status, x, w, 1, epilogue, out);
+    if ((status = check_context(context)) || (status = sb_view_of(x, "x", CHECKED_DTYPES, 1, SB_MAX_DIMS, &p.x)) ||
+        (status = sb_view_of(w, "w", CHECKED_DTYPES, 2, 2, &weights)) ||
+        (status = sb_view_of(out, "out", CHECKED_DTYPES, 1, SB_MAX_DIMS, &p.out)))
+        return status;
+    add_row_dim(&p.x);
+    add_row_dim(&p.out);
+    return float_product(context, &p, &weights, "x", "w", epilogue);
 }
 
 samebits_status samebits_addmm(samebits_context *context, const DLTensor *c, const DLTensor *a, const DLTensor *b,

@@ -108,12 +108,10 @@ void samebits_mode_counts_reset(void)
 
 static DLTensor tensor_of(sb_view *view)
 {
-    static const uint8_t codes[] = {
-        [SB_F32] = kDLFloat, [SB_F16] = kDLFloat, [SB_BF16] = kDLBfloat, [SB_F64] = kDLFloat, [SB_C64] = kDLComplex};
     return (DLTensor){.data = view->data,
                       .device = {kDLCPU, 0},
                       .ndim = view->ndim,
-                      .dtype = {codes[view->dtype], (uint8_t)(8 * sb_dtype_size(view->dtype)), 1},
+                      .dtype = view->type,
                       .shape = view->shape,
                       .strides = view->stride};
 }
@@ -139,16 +137,25 @@ static void finish_row(void *arg, int64_t index, int worker)
     sb_epilogue_store(f->row, p, index / p->m, index % p->m, 1, 0, p->n, (const float *)acc, 0);
 }
 
-/* Stock's product goes to out, or to memory of its own from which the epilogue makes out. */
-static int compute(const samebits_context *context, const sb_product *p, const DLTensor *a, const DLTensor *b)
+/* Whether stock has taken the product, whose x, w and out have been checked. */
+static int call_stock(const samebits_context *context, const sb_product *p, sb_view *to)
 {
-    const samebits_options *o = &context->options;
+    sb_view x = p->x, w = p->w;
+    sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
+    const DLTensor a = tensor_of(&x), b = tensor_of(&w);
+    DLTensor out = tensor_of(to);
+    return context->options.stock(context->options.stock_user, &a, &b, &out) == SAMEBITS_OK;
+}
+
+/* Stock's product goes to out, or to memory of its own from which the epilogue makes out. */
+static int compute(const samebits_context *context, const sb_product *p)
+{
     sb_view view = p->out;
-    if (is_plain(&p->epilogue)) {
-        DLTensor out = tensor_of(&view);
-        return o->stock(o->stock_user, a, b, &out) == SAMEBITS_OK;
+    if (is_plain(&p->epilogue)) return call_stock(context, p, &view);
+    if (!sb_dtype_is_wide(view.dtype)) {
+        view.dtype = SB_F32;
+        view.type = (DLDataType){kDLFloat, 32, 1};
     }
-    if (!sb_dtype_is_wide(view.dtype)) view.dtype = SB_F32;
     /* Cannot overflow: out spans as many elements. */
     const size_t size = (size_t)p->out.count * (size_t)sb_dtype_size(view.dtype);
     char *memory = sb_alloc(context, size);
@@ -156,8 +163,7 @@ static int compute(const samebits_context *context, const sb_product *p, const D
     view.data = memory;
     int64_t step = 1;
     for (int i = view.ndim - 1; i >= 0; step *= view.shape[i--]) view.stride[i] = step;
-    DLTensor acc = tensor_of(&view);
-    const int taken = o->stock(o->stock_user, a, b, &acc) == SAMEBITS_OK;
+    const int taken = call_stock(context, p, &view);
     finish f = {p, sb_epilogue_select(context->cpu), memory, sb_dtype_size(view.dtype)};
     if (taken) sb_parallel(context, p->batches * p->m, finish_row, &f);
     sb_free(context, memory, size);
@@ -167,45 +173,24 @@ static int compute(const samebits_context *context, const sb_product *p, const D
 int sb_mode_offer(const samebits_context *context, const sb_product *product)
 {
     if (!context->options.stock || product->out.count == 0 || product->m <= limit()) return 0;
-    sb_view x = product->x, w = product->w;
-    sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
-    const DLTensor a = tensor_of(&x), b = tensor_of(&w);
-    if (!compute(context, product, &a, &b)) return 0;
+    if (!compute(context, product)) return 0;
     count(&above_limit);
     return 1;
 }
 
-/* Whether a tensor holds numbers that a product could be made of, this library's or not. */
-static int has_numbers(const DLTensor *t)
-{
-    return t && t->dtype.lanes == 1 && t->dtype.code <= kDLComplex && t->dtype.code != kDLOpaqueHandle &&
-           t->dtype.bits >= 8 && t->dtype.bits <= 128;
-}
+int sb_mode_is_on(void) { return current() != NULL; }
 
-samebits_status sb_mode_without_row(const samebits_context *context, samebits_status status, const DLTensor *a,
-                                    const DLTensor *b, int transposed, const samebits_epilogue *epilogue, DLTensor *out)
+samebits_status sb_mode_without_row(const samebits_context *context, samebits_status status, const sb_product *product,
+                                    int has_epilogue)
 {
-    const samebits_mode_params *mode = current();
-    if (!mode || (status != SAMEBITS_ERR_DTYPE && status != SAMEBITS_ERR_UNSUPPORTED)) return status;
-    if (!has_numbers(a) || !has_numbers(b) || !has_numbers(out)) return status;
-    if (mode->strict) {
+    if (current()->strict) {
         char why[256];
         snprintf(why, sizeof why, "%s", samebits_last_error());
         count(&refused);
         return sb_fail(SAMEBITS_ERR_UNSUPPORTED, "the mode is strict, and this product has no row: %s", why);
     }
-    if (!context->options.stock || epilogue || b->ndim < 2 || (transposed && b->ndim != 2)) return status;
-    DLTensor turned = *b;
-    int64_t shape[2], stride[2];
-    if (transposed) {
-        shape[0] = b->shape[1];
-        shape[1] = b->shape[0];
-        stride[0] = b->strides ? b->strides[1] : 1;
-        stride[1] = b->strides ? b->strides[0] : b->shape[1];
-        turned.shape = shape;
-        turned.strides = stride;
-    }
-    if (context->options.stock(context->options.stock_user, a, &turned, out)) return status;
+    sb_view out = product->out;
+    if (!context->options.stock || has_epilogue || !call_stock(context, product, &out)) return status;
     count(&without_row);
     return SAMEBITS_OK;
 }

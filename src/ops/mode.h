@@ -8,10 +8,13 @@
  * Returns whether stock has computed it. */
 int sb_mode_offer(const samebits_context *context, const sb_product *product);
 
-/* What becomes of a product out = epilogue(a @ b), b transposed if `transposed`, that ended with `status`: where the
- * library has no row for its dtypes, a strict mode refuses it, and another offers it to stock. Else `status`. */
-samebits_status sb_mode_without_row(const samebits_context *context, samebits_status status, const DLTensor *a,
-                                    const DLTensor *b, int transposed, const samebits_epilogue *epilogue,
-                                    DLTensor *out);
+/* Whether this thread is in a mode. */
+int sb_mode_is_on(void);
+
+/* What becomes of a product in a mode whose arguments have been checked but for dtypes that have no row, which `status`
+ * and the last message say: a strict mode refuses it; another offers it to stock, unless it has an epilogue. Else
+ * `status`. */
+samebits_status sb_mode_without_row(const samebits_context *context, samebits_status status, const sb_product *product,
+                                    int has_epilogue);
 
 #endif

@@ -5,9 +5,11 @@
 static const struct {
     const char *name;
     int size;
-} dtypes[] = {[SB_F32] = {"f32", 4},   [SB_F16] = {"f16", 2}, [SB_BF16] = {"bf16", 2},
-              [SB_U8] = {"u8", 1},     [SB_I32] = {"i32", 4}, [SB_U32] = {"u32", 4},
-              [SB_BOOL] = {"bool", 1}, [SB_F64] = {"f64", 8}, [SB_C64] = {"complex64", 8}};
+} dtypes[] = {[SB_F32] = {"f32", 4},        [SB_F16] = {"f16", 2},         [SB_BF16] = {"bf16", 2},
+              [SB_U8] = {"u8", 1},          [SB_I32] = {"i32", 4},         [SB_U32] = {"u32", 4},
+              [SB_BOOL] = {"bool", 1},      [SB_F64] = {"f64", 8},         [SB_C64] = {"complex64", 8},
+              [SB_OTHER_8] = {"other", 1},  [SB_OTHER_16] = {"other", 2},  [SB_OTHER_32] = {"other", 4},
+              [SB_OTHER_64] = {"other", 8}, [SB_OTHER_128] = {"other", 16}};
 
 int sb_dtype_size(sb_dtype dtype) { return dtypes[dtype].size; }
 const char *sb_dtype_name(sb_dtype dtype) { return dtypes[dtype].name; }
@@ -33,6 +35,20 @@ static int find_dtype(DLDataType t, sb_dtype *dtype)
     return 0;
 }
 
+/* A number of a size that the checks can reckon with, whatever its dtype. */
+static int find_other(DLDataType t, sb_dtype *dtype)
+{
+    if (t.lanes != 1 || t.code > kDLComplex || t.code == kDLOpaqueHandle) return 0;
+    switch (t.bits) {
+    case 8: *dtype = SB_OTHER_8; return 1;
+    case 16: *dtype = SB_OTHER_16; return 1;
+    case 32: *dtype = SB_OTHER_32; return 1;
+    case 64: *dtype = SB_OTHER_64; return 1;
+    case 128: *dtype = SB_OTHER_128; return 1;
+    }
+    return 0;
+}
+
 static const char *set_text(unsigned set, char text[static 64])
 {
     int n = 0;
@@ -40,6 +56,21 @@ static const char *set_text(unsigned set, char text[static 64])
     for (unsigned i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         if (set >> i & 1) n += snprintf(text + n, 64 - (size_t)n, "%s%s", n ? ", " : "", dtypes[i].name);
     return text;
+}
+
+static samebits_status wrong_dtype(DLDataType t, const char *name, unsigned set)
+{
+    sb_dtype known;
+    char want[64];
+    set_text(set & ~(unsigned)SB_SET_OTHER, want);
+    if (find_dtype(t, &known)) return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s; want %s", name, dtypes[known].name, want);
+    return sb_fail(SAMEBITS_ERR_DTYPE, "%s has DLPack dtype code %d, %d bits, %d lanes; want %s", name, t.code, t.bits,
+                   t.lanes, want);
+}
+
+samebits_status sb_check_dtype(const sb_view *view, const char *name, unsigned set)
+{
+    return set >> view->dtype & 1 ? SAMEBITS_OK : wrong_dtype(view->type, name, set);
 }
 
 const char *sb_shape_text(const sb_view *view, char text[static 128])
@@ -62,13 +93,10 @@ static samebits_status check_kind(const DLTensor *t, const char *name, unsigned 
         return sb_fail(SAMEBITS_ERR_DEVICE,
                        "%s is on DLPack device type %d; this build takes CPU memory (1): copy it first", name,
                        (int)t->device.device_type);
-    char want[64];
-    if (!find_dtype(t->dtype, &v->dtype))
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s has DLPack dtype code %d, %d bits, %d lanes; want %s", name,
-                       t->dtype.code, t->dtype.bits, t->dtype.lanes, set_text(set, want));
-    if (!(set >> v->dtype & 1))
-        return sb_fail(SAMEBITS_ERR_DTYPE, "%s is %s; want %s", name, dtypes[v->dtype].name, set_text(set, want));
-    return SAMEBITS_OK;
+    v->type = t->dtype;
+    if (find_dtype(t->dtype, &v->dtype) && set >> v->dtype & 1) return SAMEBITS_OK;
+    if (set & SB_SET_OTHER && find_other(t->dtype, &v->dtype)) return SAMEBITS_OK;
+    return wrong_dtype(t->dtype, name, set);
 }
 
 /* Row-major strides for a tensor that brings none. */
@@ -125,10 +153,11 @@ samebits_status sb_view_of(const DLTensor *t, const char *name, unsigned set, in
     if ((status = fill_strides(t, name, v)) || (status = measure(name, t->strides != NULL, v))) return status;
     if (v->count && !t->data) return sb_fail(SAMEBITS_ERR_NULL, "%s.data is NULL", name);
     v->data = t->data ? (char *)t->data + t->byte_offset : NULL;
-    const int align = v->dtype == SB_C64 ? (int)sizeof(float) : dtypes[v->dtype].size; /* a pair of f32 */
+    const int is_complex = v->type.code == kDLComplex; /* a pair of floats */
+    const int align = dtypes[v->dtype].size >> is_complex;
     if (v->count && (uintptr_t)v->data % (uintptr_t)align)
         return sb_fail(SAMEBITS_ERR_STRIDE, "%s.data is not aligned to its %d-byte %s", name, align,
-                       v->dtype == SB_C64 ? "parts" : "elements");
+                       is_complex ? "parts" : "elements");
     return SAMEBITS_OK;
 }
 

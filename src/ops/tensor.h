@@ -9,12 +9,28 @@
 
 #define SB_MAX_DIMS 8
 
-typedef enum sb_dtype { SB_F32, SB_F16, SB_BF16, SB_U8, SB_I32, SB_U32, SB_BOOL, SB_F64, SB_C64 } sb_dtype;
+typedef enum sb_dtype {
+    SB_F32,
+    SB_F16,
+    SB_BF16,
+    SB_U8,
+    SB_I32,
+    SB_U32,
+    SB_BOOL,
+    SB_F64,
+    SB_C64,
+    SB_OTHER_8, /* numbers of so many bits that no kernel takes */
+    SB_OTHER_16,
+    SB_OTHER_32,
+    SB_OTHER_64,
+    SB_OTHER_128
+} sb_dtype;
 
 /* A tensor whose shape, strides (elements) and extent are known to be sane. */
 typedef struct sb_view {
     char *data; /* byte_offset included */
     sb_dtype dtype;
+    DLDataType type; /* as the tensor has it */
     int ndim;
     int64_t shape[SB_MAX_DIMS], stride[SB_MAX_DIMS];
     int64_t count; /* elements */
@@ -28,7 +44,9 @@ enum { /* dtypes that a tensor may have, as a set */
        SB_SET_U8 = 1 << SB_U8,
        SB_SET_I32 = 1 << SB_I32,
        SB_SET_U32 = 1 << SB_U32,
-       SB_SET_BOOL = 1 << SB_BOOL
+       SB_SET_BOOL = 1 << SB_BOOL,
+       /* Numbers of any other dtype: for a caller that looks at them itself (sb_check_dtype). */
+       SB_SET_OTHER = 1 << SB_OTHER_8 | 1 << SB_OTHER_16 | 1 << SB_OTHER_32 | 1 << SB_OTHER_64 | 1 << SB_OTHER_128
 };
 
 /* Checks a tensor and describes it. `name` is the argument's name, for messages.
@@ -36,6 +54,9 @@ enum { /* dtypes that a tensor may have, as a set */
  * STRIDE (negative), OVERFLOW. */
 samebits_status sb_view_of(const DLTensor *tensor, const char *name, unsigned dtypes, int min_dims, int max_dims,
                            sb_view *view);
+
+/* Errors: DTYPE (not in the set), with the message of sb_view_of. */
+samebits_status sb_check_dtype(const sb_view *view, const char *name, unsigned dtypes);
 
 int sb_dtype_size(sb_dtype dtype);
 /* The dtypes that only products of their own have. */

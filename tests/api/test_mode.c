@@ -260,6 +260,58 @@ static void test_without_row(void **state)
     samebits_destroy(&context);
 }
 
+typedef samebits_status product_fn(samebits_context *, const DLTensor *, const DLTensor *, const samebits_epilogue *,
+                                   DLTensor *);
+
+enum { SIDE = 5 };
+
+/* A product of int64, one tensor of which is spoilt: it never reaches stock, in a strict mode or another. */
+static void test_without_row_checked(void **state)
+{
+    (void)state;
+    static const struct {
+        int which; /* x, w, out */
+        const char *what;
+        samebits_status status;
+    } spoils[] = {
+        {0, "shape", SAMEBITS_ERR_NULL},    {1, "shape", SAMEBITS_ERR_NULL},     {2, "shape", SAMEBITS_ERR_NULL},
+        {0, "data", SAMEBITS_ERR_NULL},     {1, "data", SAMEBITS_ERR_NULL},      {2, "data", SAMEBITS_ERR_NULL},
+        {0, "device", SAMEBITS_ERR_DEVICE}, {1, "device", SAMEBITS_ERR_DEVICE},  {2, "device", SAMEBITS_ERR_DEVICE},
+        {0, "depth", SAMEBITS_ERR_SHAPE},   {1, "depth", SAMEBITS_ERR_SHAPE},    {2, "depth", SAMEBITS_ERR_SHAPE},
+        {1, "rank", SAMEBITS_ERR_RANK},     {2, "stride", SAMEBITS_ERR_OVERLAP}, {2, "memory", SAMEBITS_ERR_OVERLAP},
+        {0, "offset", SAMEBITS_ERR_STRIDE}};
+    static product_fn *const products[] = {samebits_linear, samebits_matmul};
+    stock s = {0};
+    samebits_context *context = with_stock(&s);
+    static int64_t memory[3][SIDE * SIDE];
+    for (int call = 0; call < 4; call++)
+        for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
+            DLTensor t[3];
+            int64_t shape[3][2], stride[2] = {0, 1};
+            const int which = spoils[i].which;
+            const char *what = spoils[i].what;
+            for (int k = 0; k < 3; k++) {
+                shape[k][0] = shape[k][1] = SIDE;
+                t[k] = (DLTensor){memory[k], {kDLCPU, 0}, 2, {kDLInt, 64, 1}, shape[k], NULL, 0};
+            }
+            if (!strcmp(what, "shape")) t[which].shape = NULL;
+            if (!strcmp(what, "data")) t[which].data = NULL;
+            if (!strcmp(what, "device")) t[which].device.device_type = kDLCUDA;
+            if (!strcmp(what, "depth")) shape[which][1]--;
+            if (!strcmp(what, "rank")) t[which].ndim = 1;
+            if (!strcmp(what, "stride")) t[which].strides = stride;
+            if (!strcmp(what, "memory")) t[which].data = memory[0];
+            if (!strcmp(what, "offset")) t[which].byte_offset = 4;
+            begin(0, call & 1);
+            const samebits_status status = products[call >> 1](context, &t[0], &t[1], NULL, &t[2]);
+            assert_ok(samebits_mode_end());
+            if (status != spoils[i].status) print_error("%s of tensor %d: %s\n", what, which, samebits_last_error());
+            assert_int_equal(status, spoils[i].status);
+        }
+    assert_int_equal(s.calls, 0);
+    samebits_destroy(&context);
+}
+
 static void *elsewhere(void *arg)
 {
     int *depth = arg;
@@ -284,8 +336,9 @@ static void test_threads(void **state)
 int api_mode_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_limit), API_TEST(test_nesting),     API_TEST(test_route),
-        API_TEST(test_stock), API_TEST(test_without_row), API_TEST(test_threads),
+        API_TEST(test_limit),   API_TEST(test_nesting),     API_TEST(test_route),
+        API_TEST(test_stock),   API_TEST(test_without_row), API_TEST(test_without_row_checked),
+        API_TEST(test_threads),
     };
     return API_RUN(tests);
 }
