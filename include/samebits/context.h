@@ -48,8 +48,9 @@ typedef struct samebits_allocator {
 typedef void (*samebits_parallel_for)(void *user, int workers, void (*body)(void *arg, int worker), void *arg);
 
 /* A matrix product of another library, which follows no order: out = a @ b for a (..., M, K), b (..., K, N) and
- * out (..., M, N), of any strides. Called only where a mode leaves the choice (samebits/mode.h), on the caller's
- * thread. Returns SAMEBITS_OK, or anything else for a call that it does not take; out may then hold anything. */
+ * out (..., M, N), of any strides, which share no memory. Called only where a mode leaves the choice (samebits/mode.h),
+ * on the caller's thread. Returns SAMEBITS_OK, or anything else for a call that it does not take: it decides that
+ * before it writes, since the call may still fail for want of memory, and out is then to be untouched. */
 typedef samebits_status (*samebits_stock_product)(void *user, const DLTensor *a, const DLTensor *b, DLTensor *out);
 
 typedef struct samebits_options {

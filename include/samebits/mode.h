@@ -21,8 +21,9 @@ extern "C" {
 /* The process's limit, 0 at first. 0: off, every call follows its order. L > 0: calls of at most L rows do; a product
  * of more rows is left to the context's options.stock where there is one, and follows its order where there is none.
  * Rows are those of `a` or `x`, all leading dims together, or those of one matrix where `b` has batch dims too.
- * Only samebits_matmul, samebits_linear and samebits_addmm go to a stock product.
- * Errors: PARAM (limit < 0; the limit stays as it was). Threads: any; read and written atomically. */
+ * Only samebits_matmul, samebits_linear and samebits_addmm go to a stock product, above the limit and, in a mode that
+ * is not strict, for dtypes that have no row; the latter only without an epilogue, so never samebits_addmm. Errors:
+ * PARAM (limit < 0; the limit stays as it was). Threads: any; read and written atomically. */
 SAMEBITS_API samebits_status samebits_limit_set(int64_t rows);
 SAMEBITS_API int64_t samebits_limit(void);
 

@@ -252,6 +252,13 @@ static void test_without_row(void **state)
     assert_true(test_unchanged(out));
     assert_counts(0, 0, 1);
     s.refuse = 0;
+    /* Epilogues of such dtypes are nobody's. */
+    samebits_epilogue epilogue;
+    samebits_epilogue_default(&epilogue);
+    const int calls = s.calls;
+    assert_fails(samebits_linear(context, &x->dl, &wide, &epilogue, &out->dl), SAMEBITS_ERR_DTYPE, "w");
+    assert_int_equal(s.calls, calls);
+    assert_true(test_unchanged(out));
     assert_ok(samebits_linear(context, &x->dl, &wide, NULL, &out->dl));
     assert_counts(0, 1, 1);
     /* Bad arguments stay what they are. */
@@ -312,6 +319,35 @@ static void test_without_row_checked(void **state)
     samebits_destroy(&context);
 }
 
+/* Above the limit, a stock product that declines, and no memory for the library's own: out is as it was. */
+static void test_declined(void **state)
+{
+    (void)state;
+    stock s = {.refuse = 1};
+    test_memory memory;
+    test_memory_init(&memory);
+    samebits_options o;
+    samebits_context *context;
+    samebits_options_default(&o);
+    o.allocator = test_memory_allocator(&memory);
+    o.stock = product;
+    o.stock_user = &s;
+    assert_ok(samebits_create(&context, &o));
+    test_tensor *x = random_matrix(9, DEPTH, 5), *w = random_matrix(WIDTH, DEPTH, 6), *out = TENSOR(TEST_F32, 9, WIDTH);
+    test_poison(out);
+    test_save(out);
+    begin(8, 0);
+    memory.calls = 0;
+    memory.fail_at = 0;
+    assert_fails(samebits_linear(context, &x->dl, &w->dl, NULL, &out->dl), SAMEBITS_ERR_MEMORY, "memory");
+    assert_int_equal(s.calls, 1);
+    assert_true(test_unchanged(out));
+    memory.fail_at = -1;
+    assert_ok(samebits_linear(context, &x->dl, &w->dl, NULL, &out->dl));
+    assert_ok(samebits_mode_end());
+    samebits_destroy(&context);
+}
+
 static void *elsewhere(void *arg)
 {
     int *depth = arg;
@@ -336,9 +372,9 @@ static void test_threads(void **state)
 int api_mode_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_limit),   API_TEST(test_nesting),     API_TEST(test_route),
-        API_TEST(test_stock),   API_TEST(test_without_row), API_TEST(test_without_row_checked),
-        API_TEST(test_threads),
+        API_TEST(test_limit),    API_TEST(test_nesting),     API_TEST(test_route),
+        API_TEST(test_stock),    API_TEST(test_without_row), API_TEST(test_without_row_checked),
+        API_TEST(test_declined), API_TEST(test_threads),
     };
     return API_RUN(tests);
 }
