@@ -1,7 +1,10 @@
 #include "device/cpu/parallel.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
-#include <unistd.h>
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#endif
 
 #include "base/fpenv.h"
 
@@ -30,14 +33,25 @@ static void work(void *arg, int worker)
     sb_fpenv_leave(caller);
 }
 
-/* A child of fork has none of its parent's OpenMP threads, and GNU's runtime would wait for them for ever. The
- * first process to use them is remembered; its children work alone, or with a host's parallel_for. */
-static int threads_are_ours(void)
+/* A child of fork has none of its parent's threads, and GNU's OpenMP, which the library shares with its host, would
+ * wait for those of its own for ever, whoever started them. So the children of a process that had threads work alone,
+ * or with a host's parallel_for. */
+static _Atomic int had_threads, threads_are_lost;
+
+static void before_fork(void)
 {
-    static _Atomic int owner;
-    int first = 0;
-    const int self = (int)getpid();
-    return atomic_compare_exchange_strong(&owner, &first, self) || first == self;
+#if __has_include(<sys/single_threaded.h>)
+    if (__libc_single_threaded) return;
+#endif
+    atomic_store(&had_threads, 1);
+}
+
+static void in_child(void) { atomic_store(&threads_are_lost, atomic_load(&had_threads)); }
+
+/* When the library is loaded, since a host may fork before its first call. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+    if (pthread_atfork(before_fork, NULL, in_child)) atomic_store(&threads_are_lost, 1);
 }
 
 void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, void *arg)
@@ -52,7 +66,7 @@ void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, 
         context->options.parallel_for(context->options.parallel_user, workers, work, &r);
         return;
     }
-    if (!threads_are_ours()) {
+    if (atomic_load_explicit(&threads_are_lost, memory_order_relaxed)) {
         work(&r, 0);
         return;
     }
