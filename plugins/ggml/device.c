@@ -8,7 +8,6 @@ static struct {
     sbg_options options;
     samebits_context *packer;
     char description[128];
-    _Atomic(const char *) stock_op; /* strict mode: the first op left to another backend that may move bits */
 } plugin;
 
 static const char *device_name(ggml_backend_dev_t device)
@@ -71,19 +70,29 @@ static bool declines_probe(ggml_backend_dev_t device, const struct ggml_tensor *
     return b->probed;
 }
 
+/* Strict mode. ggml tells no backend what it gives to others. But a plan asks each backend about every op that a
+ * backend of lower priority would compute, and then shows it the part of the graph that it got: what was asked between
+ * one plan and the next, and is not taken, is of the graph in the next. Questions to the registered device, which
+ * llama.cpp asks while it places weights and samplers, are of no graph. */
+static void note_question(sbg_backend *b, const struct ggml_tensor *op, bool taken)
+{
+    b->asked = true;
+    if (taken || b->refused.op || !sbg_stock_moves(op->op)) return;
+    b->refused.op = sbg_ggml.op_name(op->op);
+    b->refused.type = sbg_ggml.type_name(op->src[0] ? op->src[0]->type : op->type);
+    snprintf(b->refused.name, sizeof b->refused.name, "%s", op->name);
+}
+
 static bool device_supports_op(ggml_backend_dev_t device, const struct ggml_tensor *op)
 {
     const bool supported = sbg_supports(op);
     if (supported && declines_probe(device, op)) return false;
-    if (!plugin.options.strict || !sbg_stock_moves(op->op) || (supported && !has_foreign_source(op))) return supported;
-    const char *expected = NULL;
-    if (atomic_compare_exchange_strong(&plugin.stock_op, &expected, sbg_ggml.op_name(op->op)))
-        sbg_error("strict: %s (%s) of type %s is left to a stock kernel, whose bits may move\n",
-                  sbg_ggml.op_name(op->op), op->name, sbg_ggml.type_name(op->src[0] ? op->src[0]->type : op->type));
+    if (plugin.options.strict && device->context)
+        note_question(device->context, op, supported && !has_foreign_source(op));
     return supported;
 }
 
-/* Called at the end of each plan. */
+/* Called at the end of each plan, for each part of the graph that is this backend's. */
 #if GGML_BACKEND_API_VERSION >= 3
 static void backend_planned(ggml_backend_t backend, struct ggml_cgraph *graph,
                             struct ggml_backend_graph_optimize_params *params)
@@ -97,6 +106,10 @@ static void backend_planned(ggml_backend_t backend, struct ggml_cgraph *graph)
     sbg_backend *b = backend->context;
     b->planned = true;
     b->probed = false;
+    if (!b->asked) return;
+    b->asked = false;
+    b->stock = b->refused;
+    b->refused = (sbg_left){0};
 }
 
 static const char *backend_name(ggml_backend_t backend)
@@ -117,9 +130,9 @@ static void backend_free(ggml_backend_t backend)
 static enum ggml_status backend_compute(ggml_backend_t backend, struct ggml_cgraph *graph)
 {
     sbg_backend *b = backend->context;
-    const char *stock_op = atomic_load(&plugin.stock_op);
-    if (stock_op) {
-        sbg_error("strict: stopped, because %s would run on a stock kernel\n", stock_op);
+    if (b->stock.op) {
+        sbg_error("strict: stopped, because %s (%s) of type %s is left to a stock kernel, whose bits may move\n",
+                  b->stock.op, b->stock.name, b->stock.type);
         return GGML_STATUS_FAILED;
     }
     if (b->declined) {

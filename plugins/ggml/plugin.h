@@ -6,7 +6,6 @@
 #ifndef SBG_PLUGIN_H
 #define SBG_PLUGIN_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <ggml.h>
@@ -104,6 +103,12 @@ void sbg_swap_dims(sbg_view *view, int a, int b);
 /* An op's parameter that is a float. */
 float sbg_param(const struct ggml_tensor *op, int index);
 
+/* An op that another backend computes; op is NULL for none. */
+typedef struct sbg_left {
+    const char *op, *type;
+    char name[GGML_MAX_NAME];
+} sbg_left;
+
 typedef struct sbg_backend {
     const sbg_options *options;
     samebits_context *samebits;
@@ -114,6 +119,9 @@ typedef struct sbg_backend {
     bool planned;                      /* a graph has been planned */
     bool probed;                       /* llama.cpp is about to ask where flash attention would run (device.c) */
     bool declined;                     /* it was told: not here, and has not asked again */
+    bool asked;                        /* strict mode: about an op, since the last plan */
+    sbg_left refused;                  /* the first such op that is left and may move bits */
+    sbg_left stock;                    /* the same of the last plan */
 } sbg_backend;
 
 /* An op that this backend takes. */

@@ -20,7 +20,10 @@ PROTOTYPES = {
     "ggml_backend_cpu_buffer_type": (P, []), "ggml_backend_dev_init": (P, [P, c.c_char_p]),
     "ggml_backend_graph_compute": (c.c_int, [P, P]), "ggml_backend_free": (None, [P]),
     "ggml_backend_reg_dev_get": (P, [P, SIZE]), "ggml_backend_dev_supports_op": (c.c_bool, [P, P]),
-    "ggml_backend_buft_is_host": (c.c_bool, [P]),
+    "ggml_backend_buft_is_host": (c.c_bool, [P]), "ggml_out_prod": (P, [P, P, P]),
+    "ggml_backend_sched_new": (P, [c.POINTER(P), c.POINTER(P), c.c_int, SIZE, c.c_bool, c.c_bool]),
+    "ggml_backend_sched_reset": (None, [P]), "ggml_backend_sched_graph_compute": (c.c_int, [P, P]),
+    "ggml_backend_sched_free": (None, [P]),
 }
 
 

@@ -149,6 +149,7 @@ test_plugin_versions() {
     step "plugin, API 3, in a host of API 3" "$load" "$LLAMA_BIN" "$PLUGIN" taken || true
     step "plugin, API 2, in a host of API 2" "$load" "$host_2" "$API2/lib/libggml-samebits.so" taken || true
     step "plugin, API 3, buffers of weights" "$ROOT/tests/plugin/buffer.py" "$LLAMA_BIN" "$PLUGIN" || true
+    step "plugin, API 3, strict mode" "$ROOT/tests/plugin/strict.py" "$LLAMA_BIN" "$PLUGIN" || true
     step "plugin, loaded from Python" load_from_python "$LLAMA_BIN" "$PLUGIN" "$API2/lib/libggml-samebits.so" || true
     step "the same bits in every door" every_door "$LLAMA_BIN" "$PLUGIN" || true
     step "plugin, API 2, loaded from Python" load_from_python "$host_2" "$API2/lib/libggml-samebits.so" "$PLUGIN" || true
