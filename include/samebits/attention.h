@@ -39,9 +39,10 @@ SAMEBITS_API void samebits_attention_params_default(samebits_attention_params *p
  *   A query without a visible key gives 0. Hidden keys are never read.
  * Order: portable-1, spec/ops/attention.md: exact over keys, so neither their place in memory nor the
  *   order of the list (without causal) nor any split moves a bit.
+ * Ownership: nothing is kept. params may be NULL (defaults).
  * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, FORMAT, PARAM,
  *   MEMORY; out is then untouched.
- * Threads: any. params may be NULL. */
+ * Threads: any. */
 SAMEBITS_API samebits_status samebits_attention(samebits_context *context, const DLTensor *q, const DLTensor *k,
                                                 const DLTensor *v, const samebits_attention_params *params,
                                                 DLTensor *out);

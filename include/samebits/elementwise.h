@@ -22,8 +22,9 @@ SAMEBITS_API samebits_status samebits_activate(samebits_context *context, const 
                                                samebits_activation activation, DLTensor *out);
 
 /* out = activation(x) * y: swiglu with SILU, geglu with one of the GELUs, reglu with RELU. The activation is not
- * rounded to the output's dtype before the product. Shapes: x and y broadcast to out; dtypes f32, f16, bf16, one for
- * each; out f32, x's or y's. out may be x or y. Otherwise as samebits_activate. */
+ * rounded to the output's dtype before the product.
+ * Shapes: x and y broadcast to out; dtypes f32, f16, bf16, one for each; out f32, x's or y's. out may be x or y.
+ * Otherwise as samebits_activate. */
 SAMEBITS_API samebits_status samebits_gated(samebits_context *context, const DLTensor *x, const DLTensor *y,
                                             samebits_activation activation, DLTensor *out);
 

@@ -49,6 +49,7 @@ SAMEBITS_API samebits_status samebits_addmm(samebits_context *context, const DLT
  * Shapes: x (..., K), out (..., N). x f32, f16 or bf16 with any format; out f32 or x's dtype.
  * Order: portable-1 (spec/ops/matmul.md, spec/ops/matmul_quantized.md), int8-1 for quantised formats, or the device
  *   order amx-1 for bf16 weights and bf16 x, which any machine can compute.
+ * Ownership: nothing is kept; weights stay the caller's. epilogue may be NULL (defaults).
  * Errors: as samebits_matmul, ORDER, and DTYPE for another x in amx-1.
  * Threads: any. */
 SAMEBITS_API samebits_status samebits_linear_prepared(samebits_context *context, const DLTensor *x,
@@ -62,15 +63,19 @@ SAMEBITS_API samebits_order samebits_device_order(const samebits_context *contex
 
 /* out = epilogue(x @ w^T) with quantised weights as they lie: w uint8 (N, row size), see
  * samebits_weights_prepare. The bits are those of samebits_linear_prepared, which is faster.
- * Errors: as samebits_linear_prepared, and FORMAT. */
+ * Errors: as samebits_linear_prepared, and FORMAT.
+ * Order, ownership, threads: as samebits_linear_prepared. */
 SAMEBITS_API samebits_status samebits_matmul_quantized(samebits_context *context, const DLTensor *x, const DLTensor *w,
                                                        samebits_format format, samebits_order order,
                                                        const samebits_epilogue *epilogue, DLTensor *out);
 
-/* out = epilogue(x @ w^T) with affine weights as they lie (samebits_weights_prepare_affine), w (N, K * bits / 32); the
- * bits are those of samebits_linear_prepared. With transpose 0 out = epilogue(x @ w), the weights packed along N: w
- * (K, N * bits / 32), scales and biases (K, N / group); portable-1 alone.
- * Errors: as samebits_linear_prepared and samebits_weights_prepare_affine. */
+/* out = epilogue(x @ w^T) with affine weights as they lie; the bits are those of samebits_linear_prepared. With
+ * transpose 0 out = epilogue(x @ w), the weights packed along N.
+ * Shapes: x and out as samebits_linear_prepared; w, scales and biases as samebits_weights_prepare_affine;
+ *   with transpose 0 w (K, N * bits / 32), scales and biases (K, N / group).
+ * Order: as samebits_linear_prepared; with transpose 0 portable-1 alone.
+ * Errors: as samebits_linear_prepared and samebits_weights_prepare_affine.
+ * Ownership, threads: as samebits_linear_prepared. */
 SAMEBITS_API samebits_status samebits_matmul_affine(samebits_context *context, const DLTensor *x, const DLTensor *w,
                                                     const DLTensor *scales, const DLTensor *biases, int bits, int group,
                                                     int transpose, samebits_order order,

@@ -22,8 +22,9 @@ extern "C" {
  * of more rows is left to the context's options.stock where there is one, and follows its order where there is none.
  * Rows are those of `a` or `x`, all leading dims together, or those of one matrix where `b` has batch dims too.
  * Only samebits_matmul, samebits_linear and samebits_addmm go to a stock product, above the limit and, in a mode that
- * is not strict, for dtypes that have no row; the latter only without an epilogue, so never samebits_addmm. Errors:
- * PARAM (limit < 0; the limit stays as it was). Threads: any; read and written atomically. */
+ * is not strict, for dtypes that have no row; the latter only without an epilogue, so never samebits_addmm.
+ * Errors: PARAM (limit < 0; the limit stays as it was).
+ * Threads: any; read and written atomically. */
 SAMEBITS_API samebits_status samebits_limit_set(int64_t rows);
 SAMEBITS_API int64_t samebits_limit(void);
 
@@ -64,7 +65,9 @@ typedef struct samebits_mode_report {
     int64_t refused;     /* the same in a strict mode: refused */
 } samebits_mode_report;
 
-/* Reads the counts. Errors: NULL. Threads: any; each count is read atomically. */
+/* Reads the counts.
+ * Errors: NULL.
+ * Threads: any; each count is read atomically. */
 SAMEBITS_API samebits_status samebits_mode_counts(samebits_mode_report *report);
 SAMEBITS_API void samebits_mode_counts_reset(void);
 

@@ -14,7 +14,8 @@ extern "C" {
 
 /* The k largest of each row, largest first; of equal ones (+0 and -0 are equal) the lower index first; NaN before all.
  * Shapes: x (..., N) of 1 to 8 dims, N below 2^31; value and index (..., k), 1 <= k <= N; dtypes f32, f16, bf16; value
- * x's dtype or f32, or NULL; index int32, or NULL; any strides >= 0. Order: portable-1, spec/ops/sampling.md.
+ *   x's dtype or f32, or NULL; index int32, or NULL; any strides >= 0.
+ * Order: portable-1, spec/ops/sampling.md.
  * Ownership: nothing is kept.
  * Errors: NULL, RANK, SHAPE (k above N), DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, MEMORY; outputs are then untouched.
  * Threads: any. */
@@ -35,12 +36,14 @@ SAMEBITS_API void samebits_sampling_params_default(samebits_sampling_params *par
 
 /* token = one index of each row, drawn with the probabilities of its softmax.
  * Shapes: x (..., N) of 1 to 8 dims, 1 <= N < 2^31, f32, f16 or bf16; noise uint32 (..., 4): a row's key (two words)
- * and counter (two words) for Philox4x32-10; token int32, x's shape without the last dim, or with 1 for it. A row's
- * token follows from its logits and its noise alone. Take another counter for each token of a sequence. A row with a
- * NaN, a +inf (but at temperature 0), or nothing but -inf gives -1. Order: portable-1, spec/ops/sampling.md. Errors:
- * NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, MEMORY, PARAM (struct_size; temperature below 0,
+ *   and counter (two words) for Philox4x32-10; token int32, x's shape without the last dim, or with 1 for it. Take
+ *   another counter for each token of a sequence. A row with a NaN, a +inf (but at temperature 0), or nothing but -inf
+ *   gives -1.
+ * Order: portable-1, spec/ops/sampling.md. A row's token follows from its logits and its noise alone.
+ * Ownership: nothing is kept. params may be NULL (defaults).
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, OVERLAP, OVERFLOW, MEMORY, PARAM (struct_size; temperature below 0,
  *   subnormal or not finite; top_k below 0 or above N; top_p or min_p outside 0 to 1); token is then untouched.
- * Threads: any. params may be NULL (defaults). */
+ * Threads: any. */
 SAMEBITS_API samebits_status samebits_sample(samebits_context *context, const DLTensor *x,
                                              const samebits_sampling_params *params, const DLTensor *noise,
                                              DLTensor *token);

@@ -1,4 +1,4 @@
-/* Version of the library; the versions of the orders are in their ids (see orders.h). */
+/* Version of the library; the versions of the orders are in their ids (samebits_order in context.h). */
 #ifndef SAMEBITS_VERSION_H
 #define SAMEBITS_VERSION_H
 

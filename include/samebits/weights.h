@@ -50,8 +50,8 @@ typedef enum samebits_format {
 SAMEBITS_API const char *samebits_format_name(samebits_format format);
 /* Weights per block (1 for the floats), 0 for an unknown format. */
 SAMEBITS_API int64_t samebits_format_block(samebits_format format);
-/* Bytes of a row of k weights; of an affine or MLX format, without its scales. Errors: FORMAT (unknown, or k is no
- * multiple of the block), PARAM, OVERFLOW. */
+/* Bytes of a row of k weights; of an affine or MLX format, without its scales.
+ * Errors: NULL, FORMAT (unknown, or k is no multiple of the block), PARAM (k < 0), OVERFLOW. */
 SAMEBITS_API samebits_status samebits_format_row_size(samebits_format format, int64_t k, size_t *bytes);
 
 /* Weights in the layout the kernels like best. Packing never changes a bit of a result. */
@@ -67,7 +67,8 @@ SAMEBITS_API samebits_status samebits_weights_size(samebits_format format, int64
  * Ownership: *weights is the caller's, until samebits_weights_destroy; w is not needed afterwards.
  *   storage: NULL (the context's allocator is used), or memory of samebits_weights_size bytes aligned to
  *   64, which the caller keeps alive for as long as the weights and frees itself.
- * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, FORMAT, OVERFLOW, MEMORY; *weights is then NULL.
+ * Errors: NULL, RANK, SHAPE, DTYPE, DEVICE, STRIDE, FORMAT, OVERFLOW, PARAM (storage not aligned), MEMORY; *weights is
+ *   then NULL.
  * Threads: any; prepared weights are read-only and may be shared between contexts. */
 SAMEBITS_API samebits_status samebits_weights_prepare(samebits_context *context, const DLTensor *w,
                                                       samebits_format format, void *storage,

@@ -29,7 +29,7 @@ static samebits_status describe(int bits, int group, samebits_format scales, int
         return sb_fail(SAMEBITS_ERR_PARAM, "group is %d, want 32, 64 or 128", group);
     if (!sb_format_info(scales) || !sb_format_is_float(scales))
         return sb_fail(SAMEBITS_ERR_PARAM, "scales is %d, want the format F32, F16 or BF16", (int)scales);
-    if (k % group)
+    if (k >= 0 && k % group) /* sb_weights_bytes refuses k < 0 */
         return sb_fail(SAMEBITS_ERR_FORMAT, "K is %lld, want a multiple of the group, %d", (long long)k, group);
     *described = (sb_group){group / 32, scales};
     return SAMEBITS_OK;

@@ -104,7 +104,8 @@ static void test_sizes(void **state)
     assert_fails(samebits_weights_size_affine(NULL, 1, 64, &bytes), SAMEBITS_ERR_NULL, "affine");
     assert_fails(samebits_weights_size_affine(&a, 1, 64, NULL), SAMEBITS_ERR_NULL, "bytes");
     assert_fails(samebits_weights_size_affine(&a, -1, 64, &bytes), SAMEBITS_ERR_PARAM, "N");
-    assert_fails(samebits_weights_size_affine(&a, 1, -64, &bytes), SAMEBITS_ERR_PARAM, "K");
+    for (int64_t k = -1; k >= -64; k -= 63)
+        assert_fails(samebits_weights_size_affine(&a, 1, k, &bytes), SAMEBITS_ERR_PARAM, "K");
     assert_fails(samebits_weights_size_affine(&a, 1, 96, &bytes), SAMEBITS_ERR_FORMAT, "group");
     assert_fails(samebits_weights_size_affine(&a, (int64_t)1 << 62, (int64_t)1 << 62, &bytes), SAMEBITS_ERR_OVERFLOW,
                  "weights");
