@@ -132,8 +132,8 @@ def matmul(
 
     a (..., M, K), b (..., K, N); batch dimensions broadcast; any strides. c broadcasts to the result, bias is (N,).
     dtypes float32, float16, bfloat16; float32 results from operands of different dtypes. Or all of them float64
-    (activation none or relu) or complex64 (none). activation: none, relu, silu, gelu, gelu_tanh. Raises ValueError,
-    TypeError, BufferError; out is then untouched."""
+    (activation none or relu) or complex64 (none). activation: none, relu, silu, gelu, gelu_tanh, gelu_quick, sigmoid,
+    tanh, exp. Raises ValueError, TypeError, BufferError; out is then untouched."""
     a, b = _arrays.as_array(a), _arrays.as_array(b)
     dtype = _common_dtype(a, b)
     if len(a.shape) < 2 or len(b.shape) < 2:
