@@ -68,7 +68,8 @@ typedef struct samebits_options {
 
 typedef struct samebits_context samebits_context;
 
-/* Fills in the defaults. Call it first, then change what you need. */
+/* Fills in the defaults. Call it first, then change what you need. All structs with a struct_size are made so; one has
+ * the same size in all libraries of one SONAME. */
 SAMEBITS_API void samebits_options_default(samebits_options *options);
 
 /* Creates a context. options may be NULL (defaults).
