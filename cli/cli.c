@@ -75,6 +75,10 @@ static void run_workers(void *user, int workers, void (*body)(void *arg, int wor
     while (workers-- > 0) body(arg, workers);
 }
 
+static samebits_allocator allocator;
+
+void cli_set_allocator(const samebits_allocator *a) { allocator = *a; }
+
 samebits_context *cli_context(samebits_cpu cpu, int threads, int lent)
 {
     static struct {
@@ -90,6 +94,7 @@ samebits_context *cli_context(samebits_cpu cpu, int threads, int lent)
     samebits_options_default(&options);
     options.cpu = cpu;
     options.threads = threads;
+    options.allocator = allocator;
     if (lent) options.parallel_for = run_workers;
     made[count].cpu = cpu;
     made[count].threads = threads;

@@ -41,6 +41,8 @@ int cli_cpu_of(const char *name);
 /* A context at this level with this many threads, made once and kept. Ends the program if it cannot be made.
  * With `lent`, the workers are run by this program, one after another from the last to the first. */
 samebits_context *cli_context(samebits_cpu cpu, int threads, int lent);
+/* Of the contexts that are made from now on; by default the library's own. */
+void cli_set_allocator(const samebits_allocator *allocator);
 /* Levels of this machine, scalar first. Returns their number. */
 int cli_levels(samebits_cpu levels[static 4]);
 /* Ends the program with the library's message unless status is OK. */

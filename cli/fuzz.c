@@ -3,11 +3,15 @@
 #include "fuzz.h"
 
 #include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attention.h"
 #include "draw.h"
+#include "edge.h"
 #include "mlx.h"
 #include "table.h"
 
@@ -230,6 +234,37 @@ static uint64_t name_of(const result *r)
     return (hash ^ (uint64_t)r->order) * 0x100000001B3u;
 }
 
+/* The command that repeats the case that runs. */
+static char again[256];
+
+static void *allocate(void *user, size_t size, size_t alignment)
+{
+    (void)user;
+    return edge_alloc(size, alignment);
+}
+
+static void release(void *user, void *block, size_t size)
+{
+    (void)user;
+    (void)size;
+    edge_free(block);
+}
+
+static void on_fault(int signal)
+{
+    static const char text[] = "samebits verify: a case reads or writes outside of its tensors\n  again: ";
+    (void)signal;
+    if (write(STDERR_FILENO, text, sizeof text - 1) < 0 || write(STDERR_FILENO, again, strlen(again)) < 0) return;
+}
+
+void fuzz_begin(void)
+{
+    const samebits_allocator allocator = {allocate, release, NULL};
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_RESETHAND}; /* once; then the process ends */
+    sigaction(SIGSEGV, &action, NULL);
+    cli_set_allocator(&allocator);
+}
+
 /* All cases of one op; `o` or `form` is given. Says at once what differs, and how to see it again. */
 static void fuzz_line(const verify *v, int64_t cases, const op *o, const attention_form *form, int done, fuzz_result *f)
 {
@@ -239,6 +274,9 @@ static void fuzz_line(const verify *v, int64_t cases, const op *o, const attenti
         const uint64_t seed = v->seed + (uint64_t)f->cases;
         const int64_t before = result_differing(&f->r);
         rng r = {seed ^ name_of(&f->r)};
+        edge_set(seed % 4 == 0);
+        snprintf(again, sizeof again, "samebits verify --fuzz 1 --seed %" PRIu64 " --op %s --form '%s'\n", seed,
+                 f->r.op, f->r.form);
         if (!v->json && f->cases % 64 == 0)
             progress(done, op_count + attention_form_count, "fuzz: %s %s, case %lld of %lld", f->r.op, f->r.form,
                      (long long)f->cases, (long long)cases);
@@ -252,9 +290,9 @@ static void fuzz_line(const verify *v, int64_t cases, const op *o, const attenti
         f->first_seed = seed;
         progress_end();
         if (v->who.plain) continue;
-        cli_warn("%s\n  again: samebits verify --fuzz 1 --seed %" PRIu64 " --op %s --form '%s'", f->r.first, seed,
-                 f->r.op, f->r.form);
+        cli_warn("%s\n  again: %.*s", f->r.first, (int)strcspn(again, "\n"), again);
     }
+    edge_set(0);
     progress_end();
 }
 

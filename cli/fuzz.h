@@ -11,6 +11,9 @@ typedef struct fuzz_result {
     uint64_t first_seed;   /* of the first that failed */
 } fuzz_result;
 
+/* To be called before the others: contexts get memory that is poisoned, and in some cases stands at an edge, as that of
+ * tensors does; a case that touches what lies beyond is named before the process ends. */
+void fuzz_begin(void);
 /* Runs `cases` cases of every op and form that v wants, at v's levels. Returns the number of results. */
 int fuzz_run(const verify *v, int64_t cases, fuzz_result **results);
 /* One case of attention. */

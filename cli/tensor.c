@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GUARD = 256 }; /* poisoned bytes on both sides */
+#include "edge.h"
+
+enum { GUARD = 256 }; /* poisoned bytes on both sides, but for memory at an edge */
 enum { DL_BOOL = 6 }; /* DLPack's kDLBool; the header of version 0.6 does not name it yet */
 
 const char *layout_name(layout l)
@@ -52,18 +54,19 @@ void tensor_make(tensor *t, dtype type, layout l, int ndim, const int64_t *shape
         order[ndim - 1] = ndim - 2;
         order[ndim - 2] = ndim - 1;
     }
-    int64_t step = l == LAYOUT_STEPPED ? 2 : 1;
+    int64_t step = l == LAYOUT_STEPPED ? 2 : 1, last = 0; /* last: the element that lies last */
     for (int i = ndim - 1; i >= 0; i--) {
         t->stride[order[i]] = step;
+        last += (CLI_MAX(shape[order[i]], 1) - 1) * step;
         step *= CLI_MAX(shape[order[i]], 1);
         if (l == LAYOUT_PADDED && i == ndim - 1) step += 13;
     }
     const int64_t offset = l < LAYOUT_OFFSET1 ? 0 : (int64_t)1 << (l - LAYOUT_OFFSET1);
-    t->size = (size_t)(step + offset) * dtype_size(type) + 2 * GUARD;
-    t->memory = cli_alloc(t->size);
-    t->dl.data = t->memory + GUARD;
+    const size_t guard = edge_is_on() ? 0 : GUARD;
+    t->size = (size_t)(last + 1 + offset) * dtype_size(type) + 2 * guard;
+    t->memory = edge_alloc(t->size, guard ? 64 : dtype_size(type));
+    t->dl.data = t->memory + guard;
     t->dl.byte_offset = (uint64_t)offset * dtype_size(type);
-    tensor_poison(t);
 }
 
 void tensor_make2(tensor *t, dtype type, layout l, int64_t rows, int64_t cols)
@@ -73,7 +76,7 @@ void tensor_make2(tensor *t, dtype type, layout l, int64_t rows, int64_t cols)
 
 void tensor_free(tensor *t)
 {
-    free(t->memory);
+    edge_free(t->memory);
     memset(t, 0, sizeof *t);
 }
 
@@ -86,8 +89,6 @@ void tensor_slice(tensor *view, const tensor *t, int dim, int64_t first, int64_t
     view->shape[dim] = count;
     view->dl.byte_offset += (uint64_t)(first * t->stride[dim]) * dtype_size(t->type);
 }
-
-void tensor_poison(tensor *t) { memset(t->memory, 0xFF, t->size); }
 
 void *tensor_at(const tensor *t, int64_t index)
 {

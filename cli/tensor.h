@@ -41,7 +41,6 @@ void tensor_make2(tensor *t, dtype type, layout l, int64_t rows, int64_t cols);
 void tensor_free(tensor *t);
 /* Rows [first, first + count) of dim `dim`, as a view. */
 void tensor_slice(tensor *view, const tensor *t, int dim, int64_t first, int64_t count);
-void tensor_poison(tensor *t);
 /* Bytes outside the elements that are poison no more. */
 int64_t tensor_spilled(const tensor *t);
 

@@ -386,6 +386,7 @@ static int fuzz(const options *o)
 {
     fuzz_result *results;
     int64_t cases = 0, differing = 0;
+    fuzz_begin();
     const int64_t control = fuzz_control(&o->v);
     const int count = fuzz_run(&o->v, o->fuzz, &results);
     for (int i = 0; i < count; i++) {
