@@ -153,22 +153,29 @@ SB_INLINE void few_rows(samebits_format format, int rows, int panels, int64_t ap
     }
 }
 
-/* One chunk of k from `begin` on for one tile of rows: acc (+)= chain. */
-SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t apart, prefetch fetch,
-                          const sb_matmul_args *a, int64_t row, int64_t panel, int64_t begin)
+/* A chunk of k of panels from `panel` on, `apart` panels from one to the next: its weights, and bytes from those of a
+ * panel to the next one's. */
+typedef struct chunk {
+    int64_t begin, length, panel, apart;
+    const uint8_t *w;
+    int64_t w_apart;
+} chunk;
+
+/* A chunk for one tile of rows: acc (+)= chain. */
+SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, prefetch fetch, const sb_matmul_args *a,
+                          const chunk *c, int64_t row)
 {
-    const uint8_t *w = a->w + panel * a->panel_size + begin * COLUMNS * element_size(format);
-    const number *x = (const number *)a->x + row * a->k + begin * rows;
+    const number *x = (const number *)a->x + row * a->k + c->begin * rows;
     vector sum[MAX_ROWS][MAX_VECTORS];
     SB_UNROLL
-    for (int r = 0; r < rows; r++) v_prefetch(acc_at(a, row + r, panel));
-    chain(format, rows, panels, fetch, SB_MIN(SB_CHUNK, a->k - begin), x, w, apart * a->panel_size, sum);
+    for (int r = 0; r < rows; r++) v_prefetch(acc_at(a, row + r, c->panel));
+    chain(format, rows, panels, fetch, c->length, x, c->w, c->w_apart, sum);
     SB_UNROLL
     for (int r = 0; r < rows; r++) {
         SB_UNROLL
         for (int v = 0; v < panels * PANEL_VECTORS; v++) {
-            number *out = acc_at(a, row + r, panel + v / PANEL_VECTORS * apart) + v % PANEL_VECTORS * LANES;
-            V(store)(out, begin ? V(add)(V(load)(out), sum[r][v]) : sum[r][v]);
+            number *out = acc_at(a, row + r, c->panel + v / PANEL_VECTORS * c->apart) + v % PANEL_VECTORS * LANES;
+            V(store)(out, c->begin ? V(add)(V(load)(out), sum[r][v]) : sum[r][v]);
         }
     }
 }
@@ -189,19 +196,27 @@ SB_INLINE void tile_chunk(samebits_format format, int rows, int panels, int64_t 
 
 DEFINE_FEW_ROWS_ALL
 
-/* One chunk of k of `panels` panels, `apart` panels from one to the next, for all rows. The tiles share the prefetch.
- */
-SB_INLINE void tile_rows(samebits_format format, int panels, int64_t apart, prefetch fetch, const sb_matmul_args *a,
-                         int64_t panel, int64_t begin)
+SB_INLINE chunk chunk_of(samebits_format format, const sb_matmul_args *a, int64_t panel, int64_t apart, int64_t begin)
+{
+    return (chunk){begin,
+                   SB_MIN(SB_CHUNK, a->k - begin),
+                   panel,
+                   apart,
+                   a->w + panel * a->panel_size + begin * COLUMNS * element_size(format),
+                   apart * a->panel_size};
+}
+
+/* A chunk of `panels` panels for all rows. The tiles share the prefetch. */
+SB_INLINE void tile_rows(samebits_format format, int panels, prefetch fetch, const sb_matmul_args *a, const chunk *c)
 {
     for (int64_t r = 0; r < a->rows; r += a->tile) {
         switch (SB_MIN(a->tile, a->rows - r)) {
 #define CASE(rows)                                                                                                     \
-    case rows: tile_chunk(format, rows, panels, apart, fetch, a, r, panel, begin); break;
+    case rows: tile_chunk(format, rows, panels, fetch, a, c, r); break;
             SB_CASES(CASE)
 #undef CASE
         }
-        fetch.next += SB_MIN(SB_CHUNK, a->k - begin) / fetch.every * 64;
+        fetch.next += c->length / fetch.every * 64;
     }
 }
 
@@ -213,36 +228,75 @@ SB_INLINE int steps_a_line(samebits_format format, int64_t passes)
     return every;
 }
 
-/* A chunk of k of adjacent panels; the next ones' is prefetched, in quarters. */
-SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+/* What a chunk of adjacent panels brings into cache: the next ones', in quarters. */
+SB_INLINE prefetch next_panels(samebits_format format, int panels, const sb_matmul_args *a, const chunk *c)
 {
-    const int size = COLUMNS * element_size(format);
-    const prefetch fetch = {PREFETCH_NEXT, steps_a_line(format, sb_ceil_div(a->rows, a->tile) * STREAMS / panels),
-                            a->w + (p + panels) * a->panel_size + begin * size, SB_CHUNK / STREAMS * panels * size};
-    if (panels == 1)
-        tile_rows(format, 1, 1, fetch, a, p, begin);
-    else
-        tile_rows(format, TILE_PANELS, 1, fetch, a, p, begin);
+    return (prefetch){PREFETCH_NEXT, steps_a_line(format, sb_ceil_div(a->rows, a->tile) * STREAMS / panels),
+                      c->w + panels * a->panel_size, SB_CHUNK / STREAMS * panels * COLUMNS * element_size(format)};
 }
 
 /* Some tiles of rows: a chunk of STREAMS panels that lie far apart, then their next chunk. */
 SB_INLINE void some_rows(samebits_format format, const sb_matmul_args *a)
 {
-    const int size = COLUMNS * element_size(format);
     const int64_t apart = a->panels / STREAMS, tiles = sb_ceil_div(a->rows, a->tile);
     const int every = steps_a_line(format, tiles * STREAMS / TILE_PANELS);
     for (int64_t p = 0; p < apart; p++)
         for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
-            const int64_t length = SB_MIN(SB_CHUNK, a->k - begin);
-            prefetch fetch = {PREFETCH_NEXT, every, a->w + p * a->panel_size + (begin + length) * size,
-                              apart * a->panel_size};
+            chunk c = chunk_of(format, a, p, apart, begin);
+            prefetch fetch = {PREFETCH_NEXT, every, c.w + c.length * COLUMNS * element_size(format), c.w_apart};
             for (int s = 0; s < STREAMS; s += TILE_PANELS) {
-                tile_rows(format, TILE_PANELS, apart, fetch, a, p + s * apart, begin);
-                fetch.next += tiles * (length / every) * 64;
+                tile_rows(format, TILE_PANELS, fetch, a, &c);
+                fetch.next += tiles * (c.length / every) * 64;
+                c.panel += TILE_PANELS * apart;
+                c.w += TILE_PANELS * c.w_apart;
             }
         }
     for (int64_t p = apart * STREAMS; p < a->panels; p++)
-        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) panel_rows(format, 1, a, p, begin);
+        for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK) {
+            const chunk c = chunk_of(format, a, p, 1, begin);
+            tile_rows(format, 1, next_panels(format, 1, a, &c), a, &c);
+        }
+}
+
+#if defined(SB_MATMUL_F64)
+SB_INLINE int is_widened(samebits_format format) { return (void)format, 0; }
+SB_INLINE void widen(samebits_format format, int64_t length, const uint8_t *w, number *out)
+{
+    (void)format, (void)length, (void)w, (void)out;
+}
+#else
+/* Whether the chunks of many rows are widened before, where that would take the ports of fma again for each tile. */
+SB_INLINE int is_widened(samebits_format format) { return SB_VL == 16 && format != SAMEBITS_FORMAT_F32; }
+
+/* A panel's chunk as f32, [length][16]. */
+SB_INLINE void widen(samebits_format format, int64_t length, const uint8_t *w, float *out)
+{
+    const int steps = steps_a_load(format), size = element_size(format) * steps;
+    for (int64_t i = 0; i < length; i += steps) SB_UNROLL
+    for (int s = 0; s < steps; s++) SB_UNROLL
+    for (int v = 0; v < PANEL_VECTORS; v++) {
+        if (i + s == length) return;
+        const uint8_t *at = w + i * COLUMNS * element_size(format) + v * LANES * size;
+        vf_store(out + (i + s) * COLUMNS + v * LANES, load_weights(format, s, at));
+    }
+}
+#endif
+
+/* A chunk of adjacent panels for many rows. */
+SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+{
+    chunk c = chunk_of(format, a, p, 1, begin);
+    const prefetch fetch = next_panels(format, panels, a, &c);
+    if (!is_widened(format)) {
+        tile_rows(format, panels, fetch, a, &c);
+        return;
+    }
+    number wide[TILE_PANELS][SB_CHUNK * COLUMNS] __attribute__((aligned(64)));
+    SB_UNROLL
+    for (int i = 0; i < panels; i++) widen(format, c.length, c.w + i * c.w_apart, wide[i]);
+    c.w = (const uint8_t *)wide;
+    c.w_apart = sizeof *wide;
+    tile_rows(SAMEBITS_FORMAT_F32, panels, fetch, a, &c);
 }
 
 /* Many rows: chunk after chunk, so that a chunk of x is used by all panels. */
@@ -251,7 +305,10 @@ SB_INLINE void many_rows(samebits_format format, const sb_matmul_args *a)
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
         for (int64_t p = 0, panels; p < a->panels; p += panels) {
             panels = p + TILE_PANELS <= a->panels ? TILE_PANELS : 1;
-            panel_rows(format, (int)panels, a, p, begin);
+            if (panels == 1)
+                panel_rows(format, 1, a, p, begin);
+            else
+                panel_rows(format, TILE_PANELS, a, p, begin);
         }
 }
 
