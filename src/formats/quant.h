@@ -190,27 +190,39 @@ SB_INLINE float sb_quant_half_scale(samebits_format f, const sb_quant_block *b, 
     return scale == 0x7F ? 0.0f : sb_float((uint32_t)(scale & 0x7F) << 20) * 0x1p119f; /* as ggml reads it */
 }
 
-/* A float of MLX's, twice, times half its scale. */
-SB_INLINE float sb_quant_float(samebits_format f, const sb_quant_block *b, int s, int i)
+/* What the 16 weights share to which weight i in 0..31 of step `s` belongs. */
+typedef struct sb_quant_factors {
+    float scale, min;
+} sb_quant_factors;
+
+SB_INLINE sb_quant_factors sb_quant_factors_of(samebits_format f, const sb_quant_block *b, int s, int i)
 {
-    static const uint8_t e2m1[16] = {SB_E2M1_AS_E4M3};
-    const uint8_t q = b->q[s * SB_STEP + i];
-    const float twice = sb_quant_is_e2m1(f) ? sb_from_e4m3(e2m1[q]) : 2.0f * sb_from_e4m3(q);
-    return twice * (sb_quant_has_e4m3(f) ? sb_quant_half_scale(f, b, 2 * s + i / 16) : sb_quant_d(f, b));
+    const int j = sb_quant_parts(f) == 2 ? 2 * s + i / 16 : s;
+    if (sb_quant_has_e4m3(f)) return (sb_quant_factors){sb_quant_half_scale(f, b, j), 0.0f};
+    if (sb_format_is_scaled(f)) return (sb_quant_factors){sb_quant_d(f, b), 0.0f};
+    return (sb_quant_factors){sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j),
+                              sb_quant_has_min(f) ? sb_quant_dmin(f, b) * (float)b->min[j] : 0.0f};
 }
 
-/* The formulas of spec/formats.md for step `s` of a block, weight i in 0..31. Every product of d, a scale and an
- * integer is exact in f32 for GGUF's formats, so that their values have one rounding at most, with fma or without. */
+/* A float of MLX's, twice. */
+SB_INLINE float sb_quant_twice(samebits_format f, uint8_t q)
+{
+    static const uint8_t e2m1[16] = {SB_E2M1_AS_E4M3};
+    return sb_quant_is_e2m1(f) ? sb_from_e4m3(e2m1[q]) : 2.0f * sb_from_e4m3(q);
+}
+
+/* The formulas of spec/formats.md. Every product of d, a scale and an integer is exact in f32 for GGUF's formats, so
+ * that their values have one rounding at most, with fma or without. */
+SB_INLINE float sb_quant_value(samebits_format f, sb_quant_factors of, uint8_t q)
+{
+    if (sb_format_is_scaled(f)) return sb_quant_twice(f, q) * of.scale;
+    const float integer = (float)sb_quant_integer(f, q);
+    if (!sb_quant_has_min(f)) return of.scale * integer;
+    return sb_format_is_affine(f) ? fmaf(of.scale, integer, -of.min) : of.scale * integer - of.min;
+}
 SB_INLINE float sb_quant_weight(samebits_format f, const sb_quant_block *b, int s, int i)
 {
-    if (sb_format_is_scaled(f)) return sb_quant_float(f, b, s, i);
-    const int j = sb_quant_parts(f) == 2 ? 2 * s + i / 16 : s;
-    const float scaled =
-        sb_quant_has_e4m3(f) ? sb_quant_half_scale(f, b, j) : sb_quant_d(f, b) * (float)sb_quant_scale(f, b, j);
-    const float q = (float)sb_quant_integer(f, b->q[s * SB_STEP + i]);
-    if (!sb_quant_has_min(f)) return scaled * q;
-    const float min = sb_quant_dmin(f, b) * (float)b->min[j];
-    return sb_format_is_affine(f) ? fmaf(scaled, q, -min) : scaled * q - min;
+    return sb_quant_value(f, sb_quant_factors_of(f, b, s, i), b->q[s * SB_STEP + i]);
 }
 
 #endif

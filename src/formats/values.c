@@ -2,12 +2,14 @@
 #include "formats/elements.h"
 #include "formats/quant.h"
 
-/* The format is a constant: half a step has one scale, which the compiler keeps. */
+/* The format is a constant and the inner loop stays one, so that the compiler makes vectors of it. */
 SB_INLINE void values_of(samebits_format f, const sb_quant_block *restrict block, int64_t count, float *restrict out)
 {
-    for (int s = 0; s < count / SB_STEP; s++)
-        for (int h = 0; h < SB_STEP; h += SB_STEP / 2)
-            for (int i = h; i < h + SB_STEP / 2; i++) out[s * SB_STEP + i] = sb_quant_weight(f, block, s, i);
+    const int part = SB_STEP / sb_quant_parts(f);
+    for (int begin = 0; begin < count; begin += part) {
+        const sb_quant_factors of = sb_quant_factors_of(f, block, begin / SB_STEP, begin % SB_STEP);
+        _Pragma("GCC unroll 1") for (int i = begin; i < begin + part; i++) out[i] = sb_quant_value(f, of, block->q[i]);
+    }
 }
 
 static void block_values(samebits_format format, const sb_quant_block *block, int64_t count, float *out)

@@ -2,6 +2,7 @@
 #include <samebits/embedding.h>
 
 #include "device/cpu/parallel.h"
+#include "kernels/elementwise/elementwise.h"
 #include "ops/rows.h"
 #include "ops/weights.h"
 
@@ -11,7 +12,9 @@ typedef struct {
     sb_view id, out;
     int64_t n, k; /* of the table */
     int64_t block;
-    float *buffers; /* a row for each worker */
+    const sb_elementwise_row *row; /* stores values in out's dtype */
+    char *buffers;                 /* two rows for each worker */
+    int64_t row_size;
 } embedding;
 
 static int32_t id_of(const embedding *e, int64_t index)
@@ -19,26 +22,39 @@ static int32_t id_of(const embedding *e, int64_t index)
     return ((const int32_t *)e->id.data)[sb_row_offset(&e->id, 0, index)];
 }
 
-static void values(const embedding *e, int64_t row, float *out)
+/* The values of a row, as a kernel reads them: where they lie, or widened into buffer. */
+static const void *values(const embedding *e, int64_t row, void *buffer, samebits_format *format)
 {
     const samebits_weights *w = e->weights;
+    const sb_rows *rows = &e->rows;
+    *format = SAMEBITS_FORMAT_F32;
+    if (!w && sb_format_is_float(rows->format) && rows->col_stride == 1) {
+        *format = rows->format;
+        return (const char *)rows->data + row * rows->row_stride * sb_element_size(rows->format);
+    }
     if (!w) {
-        sb_row_values(&e->rows, row, out);
-        return;
+        sb_row_values(rows, row, buffer);
+        return buffer;
     }
     const uint8_t *panel = w->panels + row / SB_PANEL * sb_panel_size(w->format, w->group, w->k);
-    sb_panel_values(w->format, w->group, panel, w->k, (int)(row % SB_PANEL), out);
+    sb_panel_values(w->format, w->group, panel, w->k, (int)(row % SB_PANEL), buffer);
+    return buffer;
 }
 
 static void embedding_task(void *arg, int64_t index, int worker)
 {
     const embedding *e = arg;
-    float *row = e->buffers + worker * e->k;
-    const int64_t step = e->out.stride[e->out.ndim - 1];
+    char *buffer = e->buffers + worker * 2 * e->row_size;
+    sb_elementwise_args a = {.op = SB_ELEMENTWISE_ACTIVATE,
+                             .activation = SAMEBITS_ACTIVATION_NONE,
+                             .n = e->k,
+                             .x_step = 1,
+                             .out_format = sb_format_of(e->out.dtype)};
     for (int64_t r = index * e->block; r < SB_MIN((index + 1) * e->block, e->id.count); r++) {
-        values(e, id_of(e, r), row);
-        const int64_t at = sb_row_offset(&e->out, 1, r);
-        for (int64_t i = 0; i < e->k; i++) sb_store(&e->out, at + i * step, row[i]);
+        a.x = values(e, id_of(e, r), buffer, &a.x_format);
+        a.out = sb_row_out(&e->out, r, buffer + e->row_size);
+        e->row->fn(&a);
+        sb_row_put(&e->out, r, a.out);
     }
 }
 
@@ -68,8 +84,9 @@ static samebits_status run(const samebits_context *context, embedding *e)
     e->block = sb_rows_a_task(e->k);
     const int64_t tasks = sb_ceil_div(e->id.count, e->block);
     int64_t size;
-    if (__builtin_mul_overflow(e->k * (int64_t)sizeof(float), sb_workers(context, tasks),
-                               &size)) /* k fits: out has it */
+    e->row = sb_elementwise_select(context->cpu);
+    e->row_size = sb_round_up(e->k * (int64_t)sizeof(float), SB_ALIGN); /* k fits: out has it */
+    if (__builtin_mul_overflow(e->row_size, 2 * (int64_t)sb_workers(context, tasks), &size))
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "the lookup's working memory overflows the address space");
     e->buffers = sb_alloc(context, (size_t)size);
     if (!e->buffers) return sb_fail(SAMEBITS_ERR_MEMORY, "out of memory: a lookup needs %lld bytes", (long long)size);
