@@ -15,9 +15,13 @@ typedef struct {
     int per_batch;                 /* positions differ between the batches, x's first dim */
     int64_t batches, length, rows; /* of positions of its own; places; rows that share one */
     int64_t block;                 /* places a task */
-    char *buffers;                 /* of each worker: cos, sin, two rows */
+    int even;      /* rows that share a position lie at one distance, args.x_stride and args.out_stride */
+    char *buffers; /* of each worker: cos and sin of a block, two rows */
     int64_t table_size, row_size;
 } rope;
+
+/* Rows of the usual 128 elements want longer runs in memory than a task's usual work. */
+enum { BLOCK_TASKS = 4 };
 
 void samebits_rope_params_default(samebits_rope_params *params)
 {
@@ -41,35 +45,89 @@ static int64_t row_index(const rope *p, int64_t batch, int64_t index, int64_t pl
     return ((p->per_batch ? batch * p->rows : 0) + index) * p->length + place;
 }
 
+/* Row by row: the elements of a row, or the rows that share a position, are at no one distance. */
+static void turn_rows(const rope *p, sb_rope_args *a, int64_t batch, int64_t place, char *in, char *out)
+{
+    a->rows = 1;
+    for (int64_t i = 0; i < p->rows; i++) {
+        const int64_t r = row_index(p, batch, i, place);
+        a->x = sb_row_in(&p->x, r, in);
+        a->out = sb_row_out(&p->out, r, out);
+        p->row->turn(a);
+        sb_row_put(&p->out, r, a->out);
+    }
+}
+
+/* One call for each of the rows that share positions, over all places; or one for each place, over its rows: along what
+ * lies nearer together. */
+static void turn_even(const rope *p, const sb_rope_args *args, int64_t batch, int64_t begin, int64_t places)
+{
+    const int dim = p->x.ndim - 2, places_inside = p->rows == 1 || p->x.stride[dim] <= args->x_stride;
+    const int64_t first = row_index(p, batch, 0, begin), calls = places_inside ? p->rows : places;
+    const int64_t x_step = places_inside ? args->x_stride : p->x.stride[dim];
+    const int64_t out_step = places_inside ? args->out_stride : p->out.stride[dim];
+    const int64_t angle_step = places_inside ? 0 : args->angle_stride;
+    sb_rope_args a = *args;
+    a.x = sb_row_in(&p->x, first, NULL);
+    a.out = sb_row_out(&p->out, first, NULL);
+    a.rows = places_inside ? places : p->rows;
+    if (places_inside) {
+        a.x_stride = p->x.stride[dim];
+        a.out_stride = p->out.stride[dim];
+    } else {
+        a.angle_stride = 0;
+    }
+    for (int64_t i = 0; i < calls; i++) {
+        p->row->turn(&a);
+        a.x = (const char *)a.x + x_step * sb_dtype_size(p->x.dtype);
+        a.out = (char *)a.out + out_step * sb_dtype_size(p->out.dtype);
+        a.cos += angle_step;
+        a.sin += angle_step;
+    }
+}
+
 static void place_task(void *arg, int64_t index, int worker)
 {
     const rope *p = arg;
     const int64_t blocks = sb_ceil_div(p->length, p->block), batch = index / blocks, begin = index % blocks * p->block;
+    const int64_t places = SB_MIN(p->block, p->length - begin);
     char *buffer = p->buffers + worker * 2 * (p->table_size + p->row_size);
     char *in = buffer + 2 * p->table_size, *out = in + p->row_size;
     sb_rope_angles angles = p->angles;
     sb_rope_args a = p->args;
-    a.cos = angles.cos = (float *)buffer;
-    a.sin = angles.sin = (float *)(buffer + p->table_size);
-    for (int64_t place = begin; place < SB_MIN(begin + p->block, p->length); place++) {
-        for (int i = 0; i < (p->params->sections ? 4 : 1); i++)
-            angles.position[i] = position_at(p, p->params->sections ? i : batch, place);
+    a.cos = (float *)buffer;
+    a.sin = (float *)(buffer + p->table_size);
+    for (int64_t i = 0; i < places; i++) {
+        for (int j = 0; j < (p->params->sections ? 4 : 1); j++)
+            angles.position[j] = position_at(p, p->params->sections ? j : batch, begin + i);
+        angles.cos = (float *)buffer + i * a.angle_stride;
+        angles.sin = (float *)(buffer + p->table_size) + i * a.angle_stride;
         p->row->angles(&angles);
-        for (int64_t i = 0; i < p->rows; i++) {
-            const int64_t r = row_index(p, batch, i, place);
-            a.x = sb_row_in(&p->x, r, in);
-            a.out = sb_row_out(&p->out, r, out);
-            p->row->turn(&a);
-            sb_row_put(&p->out, r, a.out);
-        }
     }
+    if (p->even) {
+        turn_even(p, &a, batch, begin, places);
+        return;
+    }
+    for (int64_t i = 0; i < places; i++, a.cos += a.angle_stride, a.sin += a.angle_stride)
+        turn_rows(p, &a, batch, begin + i, in, out);
+}
+
+/* Whether the rows that share a position lie at one distance; *stride gets it. */
+static int rows_are_even(const rope *p, const sb_view *v, int64_t *stride)
+{
+    sb_view rows = *v;
+    const int last = v->ndim - 1;
+    rows.shape[last - 1] = 1;
+    if (p->per_batch) rows.shape[0] = 1;
+    return sb_rows_are_even(&rows, stride);
 }
 
 static samebits_status run(const samebits_context *context, rope *p, const sb_view *factor)
 {
     const int64_t pairs = p->args.pairs, tasks = p->batches * sb_ceil_div(p->length, p->block);
     const int64_t workers = sb_workers(context, tasks);
-    p->table_size = sb_round_up(2 * pairs * (int64_t)sizeof(float), SB_ALIGN);
+    p->args.angle_stride = 2 * pairs;
+    p->table_size = sb_round_up(p->block * p->args.angle_stride * (int64_t)sizeof(float), SB_ALIGN);
     p->row_size = sb_round_up(p->args.n * (int64_t)sizeof(float), SB_ALIGN);
     const int64_t frequency_size = sb_round_up(pairs * (int64_t)sizeof(double), SB_ALIGN);
     int64_t size;
@@ -144,13 +202,14 @@ samebits_status samebits_rope(samebits_context *context, const DLTensor *x, cons
     p.length = p.x.shape[p.x.ndim - 2];
     p.batches = p.per_batch ? p.x.shape[0] : 1;
     p.rows = p.x.count / n / p.length / p.batches;
-    p.block = SB_MAX(1, sb_rows_a_task(n) / p.rows);
+    p.block = SB_MIN(p.length, SB_MAX(1, BLOCK_TASKS * sb_rows_a_task(n) / p.rows));
     p.args = (sb_rope_args){.n = n,
                             .first = p.params->first,
                             .pairs = pairs,
                             .layout = p.params->layout,
                             .x_format = sb_format_of(p.x.dtype),
                             .out_format = sb_format_of(p.out.dtype)};
+    p.even = rows_are_even(&p, &p.x, &p.args.x_stride) && rows_are_even(&p, &p.out, &p.args.out_stride);
     p.row = sb_rope_select(context->cpu);
     return run(context, &p, &factor);
 }

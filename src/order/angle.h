@@ -55,30 +55,46 @@ SB_INLINE double sb_exp64(double x)
     return p * sb_float64((sb_bits64(shifted) << 52) + 0x3FF0000000000000u);
 }
 
-/* cos and sin of an angle below 2^51 quarter turns: quarter turns are taken off, the rest goes into the series to r^11
- * and r^12; errors 2^-37 and 2^-41. */
-SB_INLINE void sb_cos_sin(double angle, double *cosine, double *sine)
+/* cos and sin of an angle below 2^51 quarter turns, in three steps. Quarter turns are taken off, the rest is left: */
+SB_INLINE double sb_angle_reduce(double angle, uint64_t *quarter)
 {
     const double shifted = fma(angle, SB_ANGLE_TWO_OVER_PI, SB_ANGLE_MAGIC), n = shifted - SB_ANGLE_MAGIC;
-    const double r = fma(-n, SB_ANGLE_HALF_PI_LO, fma(-n, SB_ANGLE_HALF_PI, angle)), z = r * r;
+    *quarter = sb_bits64(shifted); /* counted in the low bits */
+    return fma(-n, SB_ANGLE_HALF_PI_LO, fma(-n, SB_ANGLE_HALF_PI, angle));
+}
+
+/* the rest goes into the series to r^12 and r^11; errors 2^-41 and 2^-37; */
+SB_INLINE void sb_angle_series(double r, double *cosine, double *sine)
+{
+    const double z = r * r;
     double s = -1.0 / 39916800;
     s = fma(s, z, 1.0 / 362880);
     s = fma(s, z, -1.0 / 5040);
     s = fma(s, z, 1.0 / 120);
     s = fma(s, z, -1.0 / 6);
-    s = fma(s, r * z, r);
+    *sine = fma(s, r * z, r);
     double c = 1.0 / 479001600;
     c = fma(c, z, -1.0 / 3628800);
     c = fma(c, z, 1.0 / 40320);
     c = fma(c, z, -1.0 / 720);
     c = fma(c, z, 1.0 / 24);
     c = fma(c, z, -1.0 / 2);
-    c = fma(c, z, 1.0);
-    /* Each quarter turn makes (cos, sin) into (-sin, cos). */
-    const uint64_t quarter = sb_bits64(shifted), odd = -(quarter & 1);
-    const uint64_t x = (sb_bits64(c) & ~odd) | (sb_bits64(s) & odd), y = (sb_bits64(s) & ~odd) | (sb_bits64(c) & odd);
-    *cosine = sb_float64(x ^ ((quarter + 1) & 2) << 62);
-    *sine = sb_float64(y ^ (quarter & 2) << 62);
+    *cosine = fma(c, z, 1.0);
+}
+
+/* and each quarter turn makes (cos, sin) into (-sin, cos). */
+SB_INLINE void sb_angle_turn(uint64_t quarter, double *cosine, double *sine)
+{
+    const uint64_t c = sb_bits64(*cosine), s = sb_bits64(*sine), odd = -(quarter & 1);
+    *cosine = sb_float64(((c & ~odd) | (s & odd)) ^ ((quarter + 1) & 2) << 62);
+    *sine = sb_float64(((s & ~odd) | (c & odd)) ^ (quarter & 2) << 62);
+}
+
+SB_INLINE void sb_cos_sin(double angle, double *cosine, double *sine)
+{
+    uint64_t quarter;
+    sb_angle_series(sb_angle_reduce(angle, &quarter), cosine, sine);
+    sb_angle_turn(quarter, cosine, sine);
 }
 
 #endif

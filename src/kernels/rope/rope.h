@@ -1,6 +1,7 @@
 /* Kernels of rope.
  *
- * Shapes: rows of D elements, of which 2 * pairs from `first` on are turned; cos and sin hold 2 * pairs numbers each.
+ * Shapes: rows of n elements, of which 2 * pairs from `first` on are turned; cos and sin of a position hold up to
+ *         2 * pairs numbers each.
  * Order:  portable-1, spec/ops/rope.md.
  * Memory: the caller's; kernels allocate nothing. The elements of a row are contiguous; out may be x.
  * Threads: kernels run on the calling thread, in the floating-point environment of the orders. */
@@ -26,9 +27,11 @@ typedef struct sb_rope_angles {
 } sb_rope_angles;
 
 typedef struct sb_rope_args {
-    int64_t n, first, pairs; /* elements of a row, the first turned one */
+    int64_t rows, n, first, pairs; /* n elements a row, the first turned one */
     samebits_rope_layout layout;
     const float *cos, *sin;
+    int64_t angle_stride;         /* from row to row in cos and sin; 0: the rows have one position */
+    int64_t x_stride, out_stride; /* from row to row, elements */
     const void *x;
     void *out;
     samebits_format x_format, out_format; /* F32, F16 or BF16 */

@@ -19,58 +19,86 @@ static void fill_angles(sb_rope_angles *a, double *frequency, uint8_t *section, 
         section[i] = (uint8_t)check_below(rng, 4);
         if (check_below(rng, 200) == 0) frequency[i] = check_below(rng, 2) ? (double)INFINITY : (double)NAN;
     }
-    for (int i = 0; i < 4; i++) a->position[i] = any_position(rng);
     a->frequency = frequency;
     a->section = check_below(rng, 2) ? section : NULL;
     a->magnitude = check_below(rng, 2) ? 1.0 : 1.1386;
     a->inverse = (int)check_below(rng, 2);
 }
 
+/* The tables of a few positions, from the row and from the reference. */
+typedef struct {
+    float *cos, *sin;
+} tables;
+
+static tables tables_of(const sb_rope_row *row, sb_rope_angles *angles, int64_t positions, const int32_t *position)
+{
+    const int64_t stride = 2 * angles->pairs;
+    const size_t size = (size_t)(positions * stride) * sizeof(float);
+    const tables t = {check_alloc(size), check_alloc(size)};
+    for (int64_t i = 0; i < positions; i++) {
+        memcpy(angles->position, position + i, sizeof angles->position);
+        angles->cos = t.cos + i * stride;
+        angles->sin = t.sin + i * stride;
+        row->angles(angles);
+    }
+    for (int64_t i = 0; i < positions * stride; i++) {
+        t.cos[i] = sb_canonical(t.cos[i]);
+        t.sin[i] = sb_canonical(t.sin[i]);
+    }
+    return t;
+}
+
 static void run(const sb_rope_row *row, const sb_rope_row *ref, samebits_rope_layout layout, int64_t pairs,
                 samebits_format in, samebits_format out, check_rng *rng)
 {
+    enum { ROWS = 3 };
     const int64_t first = check_below(rng, 10), n = first + 2 * pairs + check_below(rng, 20);
+    const int64_t positions = check_below(rng, 2) ? ROWS : 1, stride = n + check_below(rng, 3), count = ROWS * stride;
     const size_t in_size = (size_t)sb_element_size(in), out_size = (size_t)sb_element_size(out);
     double *frequency = check_alloc((size_t)pairs * sizeof *frequency);
     uint8_t *section = check_alloc((size_t)pairs);
-    float *table[4];
-    for (int i = 0; i < 4; i++) table[i] = check_alloc((size_t)pairs * 8);
-    void *x = check_alloc((size_t)n * in_size);
-    void *want = check_alloc((size_t)n * out_size), *have = check_alloc((size_t)n * out_size);
-    for (int64_t i = 0; i < n; i++) sb_set_element(in, x, i, check_below(rng, 50) ? check_float(rng) : NAN);
-    sb_rope_angles angles = {.pairs = pairs, .layout = layout, .cos = table[0], .sin = table[1]};
+    void *x = check_alloc((size_t)count * in_size);
+    void *want = check_alloc((size_t)count * out_size), *have = check_alloc((size_t)count * out_size);
+    for (int64_t i = 0; i < count; i++) sb_set_element(in, x, i, check_below(rng, 50) ? check_float(rng) : NAN);
+    sb_rope_angles angles = {.pairs = pairs, .layout = layout};
+    int32_t position[ROWS + 3];
     fill_angles(&angles, frequency, section, rng);
-    ref->angles(&angles);
-    angles.cos = table[2];
-    angles.sin = table[3];
-    row->angles(&angles);
-    const int64_t entries = layout == SAMEBITS_ROPE_HALVES ? pairs : 2 * pairs;
-    for (int t = 0; t < 4; t++)
-        for (int64_t i = 0; i < entries; i++) table[t][i] = sb_canonical(table[t][i]);
+    for (int i = 0; i < ROWS + 3; i++) position[i] = any_position(rng);
+    const tables expected = tables_of(ref, &angles, positions, position);
+    const tables got = tables_of(row, &angles, positions, position);
     char what[120];
     snprintf(what, sizeof what, "%s layout %d pairs %lld formats %d %d", row->name, layout, (long long)pairs, in, out);
-    check_same(what, table[0], table[2], entries, sizeof(float));
-    check_same(what, table[1], table[3], entries, sizeof(float));
-    sb_rope_args args = {.n = n,
+    check_same(what, expected.cos, got.cos, positions * 2 * pairs, sizeof(float));
+    check_same(what, expected.sin, got.sin, positions * 2 * pairs, sizeof(float));
+    sb_rope_args args = {.rows = ROWS,
+                         .n = n,
                          .first = first,
                          .pairs = pairs,
                          .layout = layout,
-                         .cos = table[0],
-                         .sin = table[1],
+                         .cos = expected.cos,
+                         .sin = expected.sin,
+                         .angle_stride = positions > 1 ? 2 * pairs : 0,
                          .x = x,
                          .out = want,
+                         .x_stride = stride,
+                         .out_stride = stride,
                          .x_format = in,
                          .out_format = out};
     ref->turn(&args);
     args.out = have;
     row->turn(&args);
-    check_same(what, want, have, n, out_size);
+    check_same(what, want, have, count, out_size);
     if (in == out) {
         args.out = x;
         row->turn(&args);
-        check_same("rope in place", want, x, n, out_size);
+        for (int64_t r = 0; r < ROWS; r++)
+            check_same("rope in place", (char *)want + (size_t)(r * stride) * out_size,
+                       (char *)x + (size_t)(r * stride) * out_size, n, out_size);
     }
-    for (int i = 0; i < 4; i++) check_free(table[i]);
+    check_free(expected.cos);
+    check_free(expected.sin);
+    check_free(got.cos);
+    check_free(got.sin);
     check_free(frequency);
     check_free(section);
     check_free(x);

@@ -8,21 +8,26 @@
 
 enum { BLOCK = 64 };
 
-/* In blocks, so that the compiler makes a loop over f64 vectors of the middle one. */
+/* In blocks and steps, so that the compiler makes a loop over f64 vectors of each step, whose chains are short enough
+ * for the CPU to work on several. */
 SB_INLINE void angles(const sb_rope_angles *a)
 {
-    double angle[BLOCK];
+    double rest[BLOCK], cosine[BLOCK], sine[BLOCK];
+    uint64_t quarter[BLOCK];
     float c[BLOCK], s[BLOCK];
-    const double magnitude = a->magnitude, sign = a->inverse ? -1.0 : 1.0;
+    const double magnitude = a->magnitude, signed_magnitude = a->inverse ? -magnitude : magnitude;
     for (int64_t begin = 0; begin < a->pairs; begin += BLOCK) {
         const int count = (int)SB_MIN(BLOCK, a->pairs - begin);
-        for (int i = 0; i < count; i++)
-            angle[i] = a->position[a->section ? a->section[begin + i] : 0] * a->frequency[begin + i];
+        if (a->section)
+            for (int i = 0; i < count; i++) rest[i] = a->position[a->section[begin + i]] * a->frequency[begin + i];
+        else
+            for (int i = 0; i < count; i++) rest[i] = a->position[0] * a->frequency[begin + i];
+        for (int i = 0; i < count; i++) rest[i] = sb_angle_reduce(rest[i], &quarter[i]);
+        for (int i = 0; i < count; i++) sb_angle_series(rest[i], &cosine[i], &sine[i]);
         for (int i = 0; i < count; i++) {
-            double cosine, sine;
-            sb_cos_sin(angle[i], &cosine, &sine);
-            c[i] = (float)(cosine * magnitude);
-            s[i] = (float)(sine * magnitude * sign);
+            sb_angle_turn(quarter[i], &cosine[i], &sine[i]);
+            c[i] = (float)(cosine[i] * magnitude);
+            s[i] = (float)(sine[i] * signed_magnitude);
         }
         if (a->layout == SAMEBITS_ROPE_HALVES) {
             memcpy(a->cos + begin, c, (size_t)count * sizeof *c);
@@ -51,43 +56,57 @@ SB_INLINE void set_lanes(samebits_format format, void *p, int64_t i, int64_t cou
         v_set_elements_part(format, p, i, count, value);
 }
 
-SB_INLINE void copy(samebits_format in, samebits_format out, const sb_rope_args *a, int64_t begin, int64_t end)
+/* One row and the angles of its position. */
+typedef struct {
+    const float *cos, *sin;
+    const void *x;
+    void *out;
+} row;
+
+SB_INLINE void copy(samebits_format in, samebits_format out, row r, int64_t begin, int64_t end)
 {
-    for (int64_t i = begin; i < end; i += SB_VL) set_lanes(out, a->out, i, end - i, lanes(in, a->x, i, end - i));
+    for (int64_t i = begin; i < end; i += SB_VL) set_lanes(out, r.out, i, end - i, lanes(in, r.x, i, end - i));
 }
 
-SB_INLINE void halves(samebits_format in, samebits_format out, const sb_rope_args *a)
+SB_INLINE void halves(samebits_format in, samebits_format out, const sb_rope_args *a, row r)
 {
     const samebits_format f32 = SAMEBITS_FORMAT_F32;
     for (int64_t i = 0; i < a->pairs; i += SB_VL) {
         const int64_t count = a->pairs - i, first = a->first + i, second = first + a->pairs;
-        const vf c = lanes(f32, a->cos, i, count), s = lanes(f32, a->sin, i, count);
-        const vf x0 = lanes(in, a->x, first, count), x1 = lanes(in, a->x, second, count);
-        set_lanes(out, a->out, first, count, vf_fms(x0, c, vf_mul(x1, s)));
-        set_lanes(out, a->out, second, count, vf_fma(x1, c, vf_mul(x0, s)));
+        const vf c = lanes(f32, r.cos, i, count), s = lanes(f32, r.sin, i, count);
+        const vf x0 = lanes(in, r.x, first, count), x1 = lanes(in, r.x, second, count);
+        set_lanes(out, r.out, first, count, vf_fms(x0, c, vf_mul(x1, s)));
+        set_lanes(out, r.out, second, count, vf_fma(x1, c, vf_mul(x0, s)));
     }
 }
 
 /* sin holds -s for the first of a pair: x * c + other * -s has the bits of x * c - other * s. */
-SB_INLINE void interleaved(samebits_format in, samebits_format out, const sb_rope_args *a)
+SB_INLINE void interleaved(samebits_format in, samebits_format out, const sb_rope_args *a, row r)
 {
     const samebits_format f32 = SAMEBITS_FORMAT_F32;
     for (int64_t i = 0; i < 2 * a->pairs; i += SB_VL) {
         const int64_t count = 2 * a->pairs - i;
-        const vf c = lanes(f32, a->cos, i, count), s = lanes(f32, a->sin, i, count);
-        const vf x = lanes(in, a->x, a->first + i, count);
-        set_lanes(out, a->out, a->first + i, count, vf_fma(x, c, vf_mul(vf_swap_pairs(x), s)));
+        const vf c = lanes(f32, r.cos, i, count), s = lanes(f32, r.sin, i, count);
+        const vf x = lanes(in, r.x, a->first + i, count);
+        set_lanes(out, r.out, a->first + i, count, vf_fma(x, c, vf_mul(vf_swap_pairs(x), s)));
     }
 }
 
 SB_INLINE void turn_as(samebits_format in, samebits_format out, const sb_rope_args *a)
 {
-    copy(in, out, a, 0, a->first);
-    copy(in, out, a, a->first + 2 * a->pairs, a->n);
-    if (a->layout == SAMEBITS_ROPE_HALVES)
-        halves(in, out, a);
-    else
-        interleaved(in, out, a);
+    row r = {a->cos, a->sin, a->x, a->out};
+    for (int64_t done = 0; done < a->rows; done++) {
+        copy(in, out, r, 0, a->first);
+        copy(in, out, r, a->first + 2 * a->pairs, a->n);
+        if (a->layout == SAMEBITS_ROPE_HALVES)
+            halves(in, out, a, r);
+        else
+            interleaved(in, out, a, r);
+        r.cos += a->angle_stride;
+        r.sin += a->angle_stride;
+        r.x = (const char *)r.x + a->x_stride * sb_element_size(in);
+        r.out = (char *)r.out + a->out_stride * sb_element_size(out);
+    }
 }
 
 SB_INLINE void turn(const sb_rope_args *a)
