@@ -5,6 +5,7 @@
 #include "attention.h"
 #include "bench.h"
 #include "op.h"
+#include "plain.h"
 #include "table.h"
 
 static const op *find(const char *name, const char *form, samebits_order order)
@@ -253,30 +254,81 @@ void bench_attention(bench *b)
     for (size_t i = 0; i < CLI_COUNT(blocks); i++) attention_line(b, blocks[i], 1, 4, 4096);
 }
 
-/* A row op on rows of n numbers, beside a copy of as many bytes where it writes as much as it reads. `columns`: of out,
- * or 0 for the op's own. */
-static void row_line(bench *b, const char *name, const char *form, int64_t rows, int64_t n, int64_t columns)
+/* add_rms_norm of tensors of one shape: every other op has no second operand or output of x's size. */
+typedef struct add_norm {
+    ours call;
+    tensor residual, sum;
+} add_norm;
+
+static void run_add_norm(void *arg)
+{
+    add_norm *a = arg;
+    const ours *o = &a->call;
+    cli_check(
+        samebits_add_rms_norm(o->context, &o->x->dl, &a->residual.dl, &o->p->w.dl, NORM_EPS, &a->sum.dl, &o->out->dl),
+        "add_rms_norm");
+}
+
+/* Rows of `heads` heads as a tensor (heads, rows, numbers of a head), all heads of a row at one position. */
+static void split_heads(tensor *t, int64_t heads)
+{
+    const int64_t rows = t->shape[0], row = t->shape[1], head = row / heads;
+    const int64_t shape[] = {heads, rows, head}, stride[] = {head, row, 1};
+    memcpy(t->shape, shape, sizeof shape);
+    memcpy(t->stride, stride, sizeof stride);
+    t->dl.ndim = 3;
+}
+
+/* What a row op is timed on. */
+typedef struct row_case {
+    int64_t rows, n;
+    int64_t columns; /* of out, or 0: the op's own */
+    int64_t heads;   /* or 0: rows are not split */
+} row_case;
+
+/* A row op, beside a copy that moves as many bytes if it writes a tensor. */
+static void row_line(bench *b, const char *name, const char *form, row_case c)
 {
     const op *o = find(name, form, SAMEBITS_ORDER_PORTABLE_1);
     if (!bench_wants(b, form)) return;
-    bench_line *line = bench_add(b, o->name, o->form, o->order, cli_text("%lld x %lld", (long long)rows, (long long)n));
+    char *shape =
+        c.heads ? cli_text("%lld x %lld x %lld", (long long)c.rows, (long long)c.heads, (long long)(c.n / c.heads))
+                : cli_text("%lld x %lld", (long long)c.rows, (long long)c.n);
+    bench_line *line = bench_add(b, o->name, o->form, o->order, shape);
+    const int64_t k = c.heads ? c.n / c.heads : c.n;
     rng r = {5};
     problem p;
     tensor x, out;
-    problem_make(&p, o, n, n, &r);
-    tensor_make2(&x, o->x, LAYOUT_PLAIN, rows, n);
-    tensor_make2(&out, o->out, LAYOUT_PLAIN, rows, columns ? columns : p.n);
+    problem_make(&p, o, k, k, &r);
+    tensor_make2(&x, o->x, LAYOUT_PLAIN, c.rows, c.n);
+    tensor_make2(&out, o->out, LAYOUT_PLAIN, c.rows, c.columns ? c.columns : c.heads ? c.n : p.n);
     tensor_fill(&x, FILL_UNIT, &r);
-    ours mine = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out};
-    bench_join(line, "samebits", run_ours, &mine);
-    line->bytes = (double)(rows * n) * (double)dtype_size(o->flags & OP_TABLE ? o->out : o->x);
-    copier *copies = out.shape[1] == n ? machine_copier(line->bytes, b->threads) : NULL;
+    const int writes = out.shape[1] == c.n, adds = !strcmp(name, "add_rms_norm");
+    if (c.heads) {
+        split_heads(&x, c.heads);
+        split_heads(&out, c.heads);
+    }
+    add_norm mine = {.call = {&p, cli_context(SAMEBITS_CPU_AUTO, b->threads, 0), &x, &out}};
+    if (adds) {
+        tensor_make2(&mine.residual, o->x, LAYOUT_PLAIN, c.rows, c.n);
+        tensor_make2(&mine.sum, o->x, LAYOUT_PLAIN, c.rows, c.n);
+        tensor_fill(&mine.residual, FILL_UNIT, &r);
+        bench_join(line, "samebits", run_add_norm, &mine);
+    } else {
+        bench_join(line, "samebits", run_ours, &mine.call);
+    }
+    const double written = (double)(c.rows * c.n) * (double)dtype_size(o->out);
+    line->bytes = (double)(c.rows * c.n) * (double)dtype_size(o->x);
+    if (o->flags & OP_TABLE) line->bytes = (double)c.rows * (double)p.w.shape[1] * (double)dtype_size(p.w.type);
+    copier *copies = writes ? machine_copier(adds ? 2.0 * written : (line->bytes + written) / 2.0, b->threads) : NULL;
     if (copies) bench_join(line, "copy", machine_copy, copies);
     bench_time(b, line);
     if (copies) machine_copier_free(copies);
     problem_free(&p);
     tensor_free(&x);
     tensor_free(&out);
+    tensor_free(&mine.residual);
+    tensor_free(&mine.sum);
 }
 
 enum { VOCABULARY = 128256, TOP = 40 };
@@ -284,14 +336,18 @@ enum { VOCABULARY = 128256, TOP = 40 };
 void bench_rows(bench *b)
 {
     static const char *const names[] = {"softmax", "log_softmax", "rms_norm", "layer_norm", "add_rms_norm",
-                                        "silu",    "gelu",        "swiglu",   "add",        "rope",
-                                        "sum",     "mean",        "max",      "argmax"};
+                                        "silu",    "gelu",        "swiglu",   "add",        "sum",
+                                        "mean",    "max",         "argmax"};
     static const char *const tables[] = {"bf16-f32", "q4_0", "q6_k"}, *const logits[] = {"logsumexp", "log_likelihood",
                                                                                          "cross_entropy", "sample"};
-    const int64_t rows = b->quick ? 64 : 512, tokens = b->quick ? 4 : 32;
-    for (size_t i = 0; i < CLI_COUNT(names); i++) row_line(b, names[i], "f32", rows, 4096, 0);
-    for (size_t i = 0; i < CLI_COUNT(tables); i++) row_line(b, "embedding", tables[i], rows, 4096, 0);
-    for (size_t i = 0; i < CLI_COUNT(logits); i++) row_line(b, logits[i], "f32", tokens, VOCABULARY, 0);
-    row_line(b, "sample", "f32+filters", tokens, VOCABULARY, 0);
-    row_line(b, "top_k", "f32", tokens, VOCABULARY, TOP);
+    const row_case rows = {.rows = b->quick ? 64 : 512, .n = 4096}, heads = {.rows = rows.rows, .n = 4096, .heads = 32};
+    const row_case tokens = {.rows = b->quick ? 4 : 32, .n = VOCABULARY};
+    const row_case best = {.rows = tokens.rows, .n = VOCABULARY, .columns = TOP};
+    for (size_t i = 0; i < CLI_COUNT(names); i++) row_line(b, names[i], "f32", rows);
+    row_line(b, "rope", "f32", heads);
+    row_line(b, "rope", "f32+interleaved", heads);
+    for (size_t i = 0; i < CLI_COUNT(tables); i++) row_line(b, "embedding", tables[i], rows);
+    for (size_t i = 0; i < CLI_COUNT(logits); i++) row_line(b, logits[i], "f32", tokens);
+    row_line(b, "sample", "f32+filters", tokens);
+    row_line(b, "top_k", "f32", best);
 }
