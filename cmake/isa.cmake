@@ -48,6 +48,11 @@ function(sb_isa_options)
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND source MATCHES "_(avx[0-9a-z]+|amx|neon|dotprod|i8mm)\\.c$")
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-split-loops)
     endif()
+    # The long chains of exp and erf of several vectors keep a CPU busy only if they stand side by side. GCC puts them so by
+    # default on all processors but x86, where it can cost registers.
+    if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND source MATCHES "/(elementwise|softmax)_avx(2|512)\\.c$")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fschedule-insns -fsched-pressure)
+    endif()
     # What is fuzzed stands before the kernels; instrumented ones take ten minutes to compile.
     if(SAMEBITS_FUZZ AND source MATCHES "_(avx[0-9a-z]+|amx|neon[a-z]*)\\.c$")
       set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=all)

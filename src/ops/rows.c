@@ -86,6 +86,8 @@ void sb_widen_columns(const sb_view *view, float *out)
     for (int64_t i = 0; i < view->shape[0]; i++) out[i] = sb_load(view, i * view->stride[0]);
 }
 
+enum { TASK_ELEMENTS = 16384 };
+
 static int is_contiguous(const sb_view *v) { return v->stride[v->ndim - 1] == 1 || v->shape[v->ndim - 1] == 1; }
 
 /* Copies n elements of 2 or 4 bytes between strides. */
@@ -108,6 +110,12 @@ const void *sb_row_in(const sb_view *v, int64_t index, void *buffer)
     if (is_contiguous(v)) return row_at(v, index);
     copy(buffer, 1, row_at(v, index), v->stride[last], v->shape[last], sb_dtype_size(v->dtype));
     return buffer;
+}
+
+const void *sb_row_next(const sb_view *v, int64_t index, int64_t end)
+{
+    const int fits = v->shape[v->ndim - 1] <= TASK_ELEMENTS;
+    return index + 1 < end && fits && is_contiguous(v) ? row_at(v, index + 1) : NULL;
 }
 
 void *sb_row_out(const sb_view *v, int64_t index, void *buffer) { return is_contiguous(v) ? row_at(v, index) : buffer; }
@@ -134,7 +142,5 @@ int sb_rows_are_even(const sb_view *v, int64_t *stride)
     *stride = step;
     return 1;
 }
-
-enum { TASK_ELEMENTS = 16384 };
 
 int64_t sb_rows_a_task(int64_t n) { return SB_MAX(1, TASK_ELEMENTS / n); }

@@ -34,6 +34,9 @@ void sb_widen_columns(const sb_view *view, float *out);
 
 /* Row `index` as contiguous elements: where it lies, or copied into buffer (N elements). */
 const void *sb_row_in(const sb_view *view, int64_t index, void *buffer);
+/* The row after `index` if it is one below `end` that a kernel does well to fetch: contiguous, and short enough to stay
+ * in a cache. Or NULL. */
+const void *sb_row_next(const sb_view *view, int64_t index, int64_t end);
 /* Where to write row `index`: in place, or into buffer, which sb_row_put then spreads. */
 void *sb_row_out(const sb_view *view, int64_t index, void *buffer);
 void sb_row_put(const sb_view *view, int64_t index, const void *buffer);

@@ -34,6 +34,7 @@ static void softmax_task(void *arg, int64_t index, int worker)
         if (p->mask.data) a.mask = sb_row_in(&p->mask, r, buffer + 2 * p->row_size);
         if (p->slopes.data) a.slope = sb_load(&p->slopes, head * p->slopes.stride[0]);
         if (p->sinks.data) a.sink = sb_load(&p->sinks, head * p->sinks.stride[0]);
+        a.next = sb_row_next(&p->x, r, end);
         a.out = sb_row_out(&p->out, r, buffer + 3 * p->row_size);
         p->row->fn(&a);
         sb_row_put(&p->out, r, a.out);

@@ -37,6 +37,26 @@ SB_INLINE vf v_exp(vf x)
     return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), vf_mul(low, vi_as_f(high)));
 }
 
+/* v_exp for |x| below SB_EXP_NORMAL: no limit, subnormal or infinity is near, and 2^n may be added to the exponent.
+ * Half the operations, and of those that compare and select, which share two ports with fma, none. */
+#define SB_EXP_NORMAL 86.0f
+SB_INLINE vf v_exp_normal(vf x)
+{
+    vi i;
+    const vf r = v_exp_reduce(x, &i), p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
+    return vi_as_f(vi_add(vf_bits(p), vi_shl(i, 23)));
+}
+
+/* Whether all lanes of v[0..count) are below a limit in magnitude; NaN is not. As integers, of ports that have time. */
+SB_INLINE int v_all_within(const vf *v, int count, float limit)
+{
+    const vi magnitude = vi_set1(INT32_MAX);
+    vi largest = vi_and(vf_bits(v[0]), magnitude);
+    SB_UNROLL
+    for (int i = 1; i < count; i++) largest = vi_max(largest, vi_and(vf_bits(v[i]), magnitude));
+    return vm_all(vf_lt(vi_as_f(largest), vf_set1(limit)));
+}
+
 /* Below this, exp(x) * 2^30 < 1/2 by far, and rounds to 0; above, nothing here is subnormal. */
 #define SB_EXP_WEIGHT_LOW -25.0f
 

@@ -13,6 +13,8 @@
 
 #include "base/base.h"
 #include "base/kernel_table.h"
+#include "formats/elements.h"
+#include "order/softmax.h"
 
 typedef struct sb_softmax_args {
     int64_t n; /* > 0 */
@@ -25,15 +27,25 @@ typedef struct sb_softmax_args {
     float sink;
     int log;        /* log_softmax: scale 1, no mask, no sink */
     float *scratch; /* n elements, rounded up to 16 */
-    float *parts;   /* NULL; or, in place of out, with log: the maximum and the logarithm of the denominator */
+    /* NULL; or, in place of out: the maximum and the logarithm of the denominator. Without log scratch then holds the
+     * exponentials. */
+    float *parts;
+    const void *next; /* the row after this one, to be fetched; or NULL */
 } sb_softmax_args;
+
+/* The score of entry i. */
+SB_INLINE float sb_softmax_score_of(const sb_softmax_args *a, int64_t i)
+{
+    const float x = sb_element(a->x_format, a->x, i);
+    return a->mask ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i)) : x * a->scale;
+}
 
 /* The parts of a row without a denominator: its maximum, NaN and Inf included, and 0. */
 SB_INLINE void sb_softmax_put_special(const sb_softmax_args *a, float max)
 {
     a->parts[0] = max == -INFINITY ? max : INFINITY;
     for (int64_t i = 0; i < a->n; i++)
-        if (a->scratch[i] != a->scratch[i]) a->parts[0] = a->scratch[i];
+        if (sb_is_nan(sb_softmax_score_of(a, i))) a->parts[0] = sb_float(SB_NAN_F32);
     a->parts[1] = 0.0f;
 }
 

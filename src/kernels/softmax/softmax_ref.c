@@ -1,7 +1,5 @@
 /* The order in scalar C: every other row must give these bits. */
-#include "formats/elements.h"
 #include "kernels/softmax/softmax.h"
-#include "order/softmax.h"
 
 /* Scores into scratch, -Inf where hidden. Returns their maximum (the sink's included), NaN if one of them is
  * NaN or +Inf. */
@@ -10,9 +8,7 @@ static float scores(const sb_softmax_args *a)
     float max = a->has_sink ? a->sink : -INFINITY;
     int bad = !(max < INFINITY);
     for (int64_t i = 0; i < a->n; i++) {
-        const float x = sb_element(a->x_format, a->x, i);
-        const float s =
-            a->mask ? sb_softmax_score(x, a->scale, a->slope, sb_element(a->mask_format, a->mask, i)) : x * a->scale;
+        const float s = sb_softmax_score_of(a, i);
         a->scratch[i] = s;
         bad |= !(s < INFINITY);
         max = s > max ? s : max;
