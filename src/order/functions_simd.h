@@ -9,7 +9,11 @@ SB_INLINE vi v_sign(vf x) { return vi_and(vf_bits(x), vi_set1(INT32_MIN)); }
 SB_INLINE vf v_abs(vf x) { return vi_as_f(vi_and(vf_bits(x), vi_set1(INT32_MAX))); }
 SB_INLINE vf v_with_sign(vf x, vf sign) { return vi_as_f(vi_or(vf_bits(x), v_sign(sign))); }
 
-SB_INLINE vf v_tanh(vf x)
+/* NaN where x is, else t. */
+SB_INLINE vf v_or_nan(vf x, vf t) { return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), t); }
+
+/* Of numbers; NaN gives no meaning. */
+SB_INLINE vf v_tanh_number(vf x)
 {
     const vf a = v_abs(x), z = vf_mul(a, a);
     vf p = vf_set1(SB_TANH_P6);
@@ -27,9 +31,10 @@ SB_INLINE vf v_tanh(vf x)
     const vf plus_one = vf_fma(vf_mul(two_n, r), v_exp_q(r), vf_add(two_n, one));
     const vf large = vf_sub(one, vf_div(vf_set1(2.0f), plus_one));
 
-    const vf t = vf_select(vf_lt(a, vf_set1(SB_TANH_LIMIT)), small, large);
-    return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), v_with_sign(t, x));
+    return v_with_sign(vf_select(vf_lt(a, vf_set1(SB_TANH_LIMIT)), small, large), x);
 }
+
+SB_INLINE vf v_tanh(vf x) { return v_or_nan(x, v_tanh_number(x)); }
 
 SB_INLINE vf v_erf_large(vf a)
 {
@@ -47,7 +52,8 @@ SB_INLINE vf v_erf_large(vf a)
     return vf_fma(vf_mul(vf_sub(vf_zero(), two_n), r), v_exp_q(r), vf_sub(vf_set1(1.0f), two_n));
 }
 
-SB_INLINE vf v_erf(vf x)
+/* Of numbers; NaN gives no meaning. */
+SB_INLINE vf v_erf_number(vf x)
 {
     const vf a = v_abs(x), z = vf_mul(a, a);
     vf p = vf_set1(SB_ERF_P6);
@@ -58,9 +64,10 @@ SB_INLINE vf v_erf(vf x)
     p = vf_fma(p, z, vf_set1(SB_ERF_P1));
     p = vf_fma(p, z, vf_set1(SB_ERF_P0));
     const vf small = vf_fma(p, a, a), large = v_erf_large(vf_min(a, vf_set1(SB_ERF_HIGH)));
-    const vf t = vf_select(vf_lt(a, vf_set1(SB_ERF_LIMIT)), small, large);
-    return vf_select(vf_is_nan(x), vf_set1(sb_float(SB_NAN_F32)), v_with_sign(t, x));
+    return v_with_sign(vf_select(vf_lt(a, vf_set1(SB_ERF_LIMIT)), small, large), x);
 }
+
+SB_INLINE vf v_erf(vf x) { return v_or_nan(x, v_erf_number(x)); }
 
 SB_INLINE vf v_log(vf x)
 {

@@ -31,6 +31,29 @@ SB_INLINE vf lanes(samebits_format format, const void *p, int step, vf first, in
     return count >= SB_VL ? v_elements(format, p, i) : v_elements_part(format, p, i, count, 1.0f);
 }
 
+enum { GROUP = 4 };
+
+/* A group of full vectors at i, where no step of the activation needs care; 0 if one does. */
+SB_INLINE int normal_group(const sb_elementwise_args *a, sb_elementwise_op op, samebits_activation activation,
+                           formats f, vf y0, int64_t i)
+{
+    vf x[GROUP];
+    for (int v = 0; v < GROUP; v++) x[v] = v_elements(f.x, a->x, i + v * SB_VL);
+    if (!v_all_within(x, GROUP, v_activation_limit(activation))) return 0;
+    SB_UNROLL
+    for (int v = 0; v < GROUP; v++) {
+        const int64_t at = i + v * SB_VL;
+        const vf t = v_activation_normal(activation, x[v]);
+        if (op == SB_ELEMENTWISE_GATED)
+            v_set_elements(f.out, a->out, at, vf_mul(t, lanes(f.y, a->y, a->y_step, y0, at, SB_VL)));
+        else if (f.out == SAMEBITS_FORMAT_F32)
+            vf_store((float *)a->out + at, t);
+        else
+            v_set_elements(f.out, a->out, at, t);
+    }
+    return 1;
+}
+
 SB_INLINE void loop(const sb_elementwise_args *a, sb_elementwise_op op, samebits_activation activation, formats f)
 {
     if (!a->n) return;
@@ -38,10 +61,17 @@ SB_INLINE void loop(const sb_elementwise_args *a, sb_elementwise_op op, samebits
     const int y_step = has_y && a->y_step;
     const vf x0 = vf_set1(x_step ? 0.0f : sb_element(f.x, a->x, 0));
     const vf y0 = vf_set1(y_step || !has_y ? 0.0f : sb_element(f.y, a->y, 0));
+    const int activates = op == SB_ELEMENTWISE_ACTIVATE || op == SB_ELEMENTWISE_GATED;
+    const int groups = activates && v_activation_limit(activation) > 0.0f && x_step;
     int64_t i = 0;
-    for (; i + SB_VL <= a->n; i += SB_VL) {
+    while (i + SB_VL <= a->n) {
+        if (groups && i + GROUP * SB_VL <= a->n && normal_group(a, op, activation, f, y0, i)) {
+            i += GROUP * SB_VL;
+            continue;
+        }
         const vf x = lanes(f.x, a->x, x_step, x0, i, SB_VL), y = lanes(f.y, a->y, y_step, y0, i, SB_VL);
         v_set_elements(f.out, a->out, i, result(a, op, activation, x, y));
+        i += SB_VL;
     }
     const int64_t left = a->n - i;
     if (!left) return;
