@@ -3,7 +3,8 @@
 #include <samebits/sampling.h>
 
 #include "device/cpu/parallel.h"
-#include "formats/elements.h"
+#include "kernels/elementwise/elementwise.h"
+#include "kernels/reduce/reduce.h"
 #include "kernels/softmax/softmax.h"
 #include "ops/rows.h"
 #include "ops/select.h"
@@ -14,42 +15,53 @@ typedef struct {
     sb_view x, noise, token; /* sample's */
     sb_view value, index;    /* top_k's; data NULL: not wanted */
     samebits_sampling_params params;
-    const sb_softmax_row *row;
+    const sb_softmax_row *softmax;
+    const sb_reduce_row *reduce;
+    const sb_elementwise_row *widen;
     int64_t n, k, rows, block; /* rows in all, rows a task */
-    char *buffers;             /* ranks, a row of x and one of scratch for each worker */
+    char *buffers;             /* ranks, two rows of x and one of scratch for each worker */
     int64_t rank_size, row_size;
 } selection;
 
-static void top_k_row(const selection *p, int64_t row, const void *x, uint64_t *ranks)
+enum { BLOCK = 128 /* entries that are passed over at once if none of them matters */ };
+
+/* The best k of a row; with e, exp(x - max) of each entry, of those that weigh something. As the indices ascend, an
+ * entry is only better than the worst so far if it is larger, or NaN. */
+static int64_t best_of(const selection *p, const float *x, const float *e, int64_t k, uint64_t *ranks)
 {
-    const samebits_format format = sb_format_of(p->x.dtype);
     int64_t count = 0;
-    for (int64_t i = 0; i < p->n; i++) sb_offer(ranks, &count, p->k, sb_rank(sb_element(format, x, i), i));
+    for (int64_t begin = 0; begin < p->n; begin += BLOCK) {
+        const int64_t end = SB_MIN(begin + BLOCK, p->n);
+        if (count == k) {
+            sb_reduce_args a = {.op = SB_REDUCE_MAX, .n = end - begin, .x = x + begin, .x_format = SAMEBITS_FORMAT_F32};
+            p->reduce->fn(&a);
+            if (a.value <= x[sb_rank_index(ranks[0])]) continue;
+        }
+        for (int64_t i = begin; i < end; i++) {
+            if (count == k && x[i] <= x[sb_rank_index(ranks[0])]) continue;
+            if (!e || sb_softmax_weight(e[i])) sb_offer(ranks, &count, k, sb_rank(x[i], i));
+        }
+    }
+    return count;
+}
+
+static void top_k_row(const selection *p, int64_t row, const float *x, uint64_t *ranks)
+{
+    const int64_t count = best_of(p, x, NULL, p->k, ranks);
     sb_sort_best(ranks, count);
     const int last = p->x.ndim - 1;
     for (int64_t i = 0; i < count; i++) {
         const int64_t at = sb_rank_index(ranks[i]);
-        if (p->value.data)
-            sb_store(&p->value, sb_row_offset(&p->value, 1, row) + i * p->value.stride[last],
-                     sb_element(format, x, at));
+        if (p->value.data) sb_store(&p->value, sb_row_offset(&p->value, 1, row) + i * p->value.stride[last], x[at]);
         if (p->index.data)
             ((int32_t *)p->index.data)[sb_row_offset(&p->index, 1, row) + i * p->index.stride[last]] = (int32_t)at;
     }
 }
 
-/* The worst rank that top_k and top_p leave; e has exp(x - max) of each entry. */
-static uint64_t worst_rank(const selection *p, const void *x, const float *e, uint64_t *ranks)
+/* The worst rank that top_k and top_p leave. */
+static uint64_t worst_of_best(const selection *p, const float *x, const float *e, uint64_t *ranks)
 {
-    const samebits_format format = sb_format_of(p->x.dtype);
-    int64_t count = 0, total = 0, prefix = 0;
-    for (int64_t i = 0; i < p->n; i++) {
-        if (!sb_softmax_weight(e[i])) continue;
-        const uint64_t rank = sb_rank(sb_element(format, x, i), i);
-        if (p->params.top_k)
-            sb_offer(ranks, &count, p->params.top_k, rank);
-        else
-            ranks[count++] = rank;
-    }
+    int64_t count = best_of(p, x, e, p->params.top_k, ranks), total = 0, prefix = 0;
     if (p->params.top_p >= 1.0f) return ranks[0];
     for (int64_t i = 0; i < count; i++) total += sb_softmax_weight(e[sb_rank_index(ranks[i])]);
     const double enough = (double)p->params.top_p * (double)total;
@@ -62,12 +74,56 @@ static uint64_t worst_rank(const selection *p, const void *x, const float *e, ui
     return worst;
 }
 
-/* The weight of an entry that may be drawn, else 0. */
-static int64_t weight_of(const selection *p, const void *x, const float *e, int64_t i, uint64_t worst)
+static int64_t weight_sum(const float *e, int64_t n)
 {
-    if (!(e[i] >= p->params.min_p)) return 0;
-    if (worst != UINT64_MAX && sb_rank(sb_element(sb_format_of(p->x.dtype), x, i), i) > worst) return 0;
-    return sb_softmax_weight(e[i]);
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i++) total += sb_softmax_weight(e[i]);
+    return total;
+}
+
+/* The same for top_p alone, without a sort: 11 bits of the ranks at a time, the weights of each value of these bits are
+ * added up, to find the value at which there is enough. */
+static uint64_t worst_of_all(const selection *p, const float *x, const float *e)
+{
+    enum { BITS = 11, VALUES = 1 << BITS };
+    const double enough = (double)p->params.top_p * (double)weight_sum(e, p->n);
+    int64_t prefix = 0;
+    uint64_t found = 0, known = 0; /* bits of the worst rank, and which */
+    for (int shift = 64 - BITS; shift >= 32 - 1; shift -= BITS) {
+        int64_t sum[VALUES] = {0};
+        for (int64_t i = 0; i < p->n; i++) {
+            const uint64_t rank = sb_rank(x[i], i);
+            if ((rank & known) == found) sum[rank >> shift & (VALUES - 1)] += sb_softmax_weight(e[i]);
+        }
+        uint64_t v = 0;
+        for (; v < VALUES - 1 && !(sum[v] && (double)(prefix + sum[v]) >= enough); v++) prefix += sum[v];
+        found |= v << shift;
+        known |= (uint64_t)(VALUES - 1) << shift;
+    }
+    uint64_t worst = found;
+    for (int64_t i = 0; i < p->n; i++) {
+        const uint64_t rank = sb_rank(x[i], i);
+        const int64_t weight = (rank & known) == found ? sb_softmax_weight(e[i]) : 0;
+        if (!weight) continue;
+        worst = rank;
+        prefix += weight;
+        if ((double)prefix >= enough) break;
+    }
+    return worst;
+}
+
+/* Entries that may not be drawn get the exponential 0. */
+static void filter(const selection *p, const float *x, float *e, uint64_t *ranks)
+{
+    if (p->params.top_k || p->params.top_p < 1.0f) {
+        const uint64_t worst = p->params.top_k ? worst_of_best(p, x, e, ranks) : worst_of_all(p, x, e);
+        const int64_t at = sb_rank_index(worst);
+        const float least = x[at];
+        for (int64_t i = 0; i <= at; i++) e[i] = x[i] >= least ? e[i] : 0.0f;
+        for (int64_t i = at + 1; i < p->n; i++) e[i] = x[i] > least ? e[i] : 0.0f;
+    }
+    if (p->params.min_p > 0.0f)
+        for (int64_t i = 0; i < p->n; i++) e[i] = e[i] >= p->params.min_p ? e[i] : 0.0f;
 }
 
 static uint64_t draw(const selection *p, int64_t row)
@@ -80,52 +136,63 @@ static uint64_t draw(const selection *p, int64_t row)
     return out[0] | (uint64_t)out[1] << 32;
 }
 
-static int32_t greedy(const selection *p, const void *x)
+static int32_t greedy(const selection *p, const float *x)
 {
-    const samebits_format format = sb_format_of(p->x.dtype);
-    uint64_t best = UINT64_MAX;
-    for (int64_t i = 0; i < p->n; i++) {
-        const uint64_t rank = sb_rank(sb_element(format, x, i), i);
-        best = SB_MIN(best, rank);
-    }
-    const float largest = sb_element(format, x, sb_rank_index(best));
-    return largest > -INFINITY ? (int32_t)sb_rank_index(best) : -1;
+    sb_reduce_args a = {.op = SB_REDUCE_ARGMAX, .n = p->n, .x = x, .x_format = SAMEBITS_FORMAT_F32};
+    p->reduce->fn(&a);
+    return x[a.index] > -INFINITY ? (int32_t)a.index : -1;
 }
 
-static int32_t sample_row(const selection *p, int64_t row, const void *x, float *scratch, uint64_t *ranks)
+static int32_t sample_row(const selection *p, int64_t row, const float *x, float *e, uint64_t *ranks)
 {
     if (p->params.temperature == 0.0f) return greedy(p, x);
     float parts[2];
     const sb_softmax_args a = {.n = p->n,
                                .x = x,
-                               .x_format = sb_format_of(p->x.dtype),
-                               .out_format = sb_format_of(p->x.dtype),
+                               .x_format = SAMEBITS_FORMAT_F32,
+                               .out_format = SAMEBITS_FORMAT_F32,
                                .scale = 1.0f / p->params.temperature,
                                .slope = 1.0f,
-                               .scratch = scratch,
+                               .scratch = e,
                                .parts = parts};
-    p->row->fn(&a);
+    p->softmax->fn(&a);
     if (!(parts[0] > -INFINITY && parts[0] < INFINITY)) return -1;
-    const uint64_t worst = p->params.top_k || p->params.top_p < 1.0f ? worst_rank(p, x, scratch, ranks) : UINT64_MAX;
-    int64_t total = 0;
-    for (int64_t i = 0; i < p->n; i++) total += weight_of(p, x, scratch, i, worst);
-    int64_t left = (int64_t)((unsigned __int128)draw(p, row) * (uint64_t)total >> 64);
-    int64_t i = 0;
-    for (; (left -= weight_of(p, x, scratch, i, worst)) >= 0; i++) {
+    filter(p, x, e, ranks);
+    const int64_t total = weight_sum(e, p->n);
+    int64_t left = (int64_t)((unsigned __int128)draw(p, row) * (uint64_t)total >> 64), i = 0;
+    for (int64_t sum; i + BLOCK <= p->n && (sum = weight_sum(e + i, BLOCK)) <= left; i += BLOCK) left -= sum;
+    for (; (left -= sb_softmax_weight(e[i])) >= 0; i++) {
     }
     return (int32_t)i;
+}
+
+/* A row as contiguous f32. */
+static const float *wide_row(const selection *p, int64_t row, char *buffers)
+{
+    const void *x = sb_row_in(&p->x, row, buffers);
+    const samebits_format format = sb_format_of(p->x.dtype);
+    if (format == SAMEBITS_FORMAT_F32) return x;
+    const sb_elementwise_args a = {.n = p->n,
+                                   .op = SB_ELEMENTWISE_ACTIVATE,
+                                   .activation = SAMEBITS_ACTIVATION_NONE,
+                                   .x = x,
+                                   .x_format = format,
+                                   .x_step = 1,
+                                   .out = buffers + p->row_size,
+                                   .out_format = SAMEBITS_FORMAT_F32};
+    p->widen->fn(&a);
+    return a.out;
 }
 
 static void selection_task(void *arg, int64_t index, int worker)
 {
     const selection *p = arg;
-    char *buffer = p->buffers + worker * (p->rank_size + 2 * p->row_size);
-    char *row = buffer + p->rank_size;
+    char *buffer = p->buffers + worker * (p->rank_size + 3 * p->row_size), *rows = buffer + p->rank_size;
     for (int64_t r = index * p->block; r < SB_MIN((index + 1) * p->block, p->rows); r++) {
-        const void *x = sb_row_in(&p->x, r, row);
+        const float *x = wide_row(p, r, rows);
         if (p->token.data)
             ((int32_t *)p->token.data)[sb_row_offset(&p->token, 0, r)] =
-                sample_row(p, r, x, (float *)(row + p->row_size), (uint64_t *)buffer);
+                sample_row(p, r, x, (float *)(rows + 2 * p->row_size), (uint64_t *)buffer);
         else
             top_k_row(p, r, x, (uint64_t *)buffer);
     }
@@ -135,12 +202,14 @@ static void selection_task(void *arg, int64_t index, int worker)
 static samebits_status run(const samebits_context *context, selection *p, int64_t ranks)
 {
     p->block = sb_rows_a_task(p->n);
-    p->row = sb_softmax_select(context->cpu);
+    p->softmax = sb_softmax_select(context->cpu);
+    p->reduce = sb_reduce_select(context->cpu);
+    p->widen = sb_elementwise_select(context->cpu);
     const int64_t tasks = sb_ceil_div(p->rows, p->block);
     int64_t size;
     p->rank_size = sb_round_up(ranks * (int64_t)sizeof(uint64_t), SB_ALIGN); /* n is below 2^31 */
     p->row_size = sb_round_up(p->n * (int64_t)sizeof(float), SB_ALIGN);
-    if (__builtin_mul_overflow(p->rank_size + 2 * p->row_size, sb_workers(context, tasks), &size))
+    if (__builtin_mul_overflow(p->rank_size + 3 * p->row_size, sb_workers(context, tasks), &size))
         return sb_fail(SAMEBITS_ERR_OVERFLOW, "the selection's working memory overflows the address space");
     p->buffers = sb_alloc(context, (size_t)size);
     if (!p->buffers)
@@ -244,6 +313,5 @@ samebits_status samebits_sample(samebits_context *context, const DLTensor *x, co
         (status = sb_check_output_named(&p.token, "token")) || (status = sb_check_overlap(&p.token, &p.x, "x", 0)) ||
         (status = check_noise(noise, &p)) || (status = check_params(&p.params, p.n)))
         return status;
-    const int ranked = p.params.top_k || p.params.top_p < 1.0f;
-    return p.rows ? run(context, &p, !ranked ? 0 : p.params.top_k ? p.params.top_k : p.n) : SAMEBITS_OK;
+    return p.rows ? run(context, &p, p.params.top_k) : SAMEBITS_OK;
 }

@@ -13,8 +13,16 @@ SB_INLINE float sb_softmax_score(float x, float scale, float slope, float mask)
     return mask == -INFINITY ? mask : x * scale + slope * mask;
 }
 
-/* RNE(e * 2^30) for e = exp(s - max), 0 <= e <= 1: what an entry adds to the denominator. */
-SB_INLINE int32_t sb_softmax_weight(float e) { return (int32_t)lrintf(e * 0x1p30f); }
+/* RNE(e * 2^30) for e = exp(s - max), 0 <= e <= 1: what an entry adds to the denominator. Adding 2^52 in f64 rounds to
+ * an integer, kept in the low bits; a compiler makes vectors of it, which it does not of lrintf. */
+SB_INLINE int64_t sb_softmax_weight(float e)
+{
+    const double zero = 0x1p52, shifted = (double)(e * 0x1p30f) + zero;
+    int64_t bits, zero_bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    memcpy(&zero_bits, &zero, sizeof zero_bits);
+    return bits - zero_bits;
+}
 
 /* The f32 denominator of a sum of weights; the product is exact. */
 SB_INLINE float sb_softmax_denominator(int64_t total) { return (float)total * 0x1p-30f; }
