@@ -17,11 +17,9 @@ fingerprints() {
     cmake -S "$ROOT" -B "$folder" -DCMAKE_BUILD_TYPE=None -DBUILD_TESTING=OFF -DCMAKE_C_COMPILER="$compiler" \
         -DCMAKE_C_FLAGS="$*" -DSAMEBITS_WERROR=ON
     cmake --build "$folder" -j "$JOBS" --target samebits_cli
-    local level flag
-    for level in scalar: avx2:avx2 avx512:avx512vl; do
-        flag=${level#*:}
-        [[ -z $flag ]] || grep -q -w "$flag" /proc/cpuinfo || continue
-        "$folder/bin/samebits" fingerprint --cpu "${level%:*}" --check
+    local level
+    for level in scalar avx2 avx512 amx; do
+        if has_level "$level" "$folder/bin/samebits"; then "$folder/bin/samebits" fingerprint --cpu "$level" --check; fi
     done
 }
 

@@ -66,8 +66,8 @@ junit_counts() {
         's/.*<testsuite [^>]*tests="\([0-9]*\)"[^>]*failures="\([0-9]*\)"[^>]*disabled="\([0-9]*\)"[^>]*skipped="\([0-9]*\)".*/\1 \2 \3 \4/p'
 }
 
-# Whether this machine runs a CPU level; asked of the release's command, since a CPU may report AMX and trap.
-has_level() { [[ $("$RELEASE/bin/samebits" info) == *"here:"*" $1"[\ \)]* ]]; }
+# has_level LEVEL [SAMEBITS]: whether this machine runs it; asked of the command, since a CPU may report AMX and trap.
+has_level() { [[ $("${2:-$RELEASE/bin/samebits}" info) == *"here:"*" $1"[\ \)]* ]]; }
 
 test_kernels() {
     if step "build: release" build_release -DBUILD_TESTING=ON; then suite release; fi
