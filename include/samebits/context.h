@@ -44,7 +44,7 @@ typedef struct samebits_allocator {
 } samebits_allocator;
 
 /* Runs body(arg, w) exactly once for each w in [0, workers), concurrently or not, and returns when all
- * are done. Lets a host lend its own threads. */
+ * are done. Lets a host lend its own threads. Cancellation of the calling thread waits meanwhile. */
 typedef void (*samebits_parallel_for)(void *user, int workers, void (*body)(void *arg, int worker), void *arg);
 
 /* A matrix product of another library, which follows no order: out = a @ b for a (..., M, K), b (..., K, N) and

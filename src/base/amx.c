@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/tiles.h"
 
 enum { CHILD_STACK = 1 << 16, REQUEST_STATE = 0x1023 /* arch_prctl's ARCH_REQ_XCOMP_PERM */, TILE_DATA = 18 };
@@ -39,8 +40,9 @@ int sb_survives(int (*try)(void))
     const int pid = clone(child, stack + sizeof stack, CLONE_VM | CLONE_VFORK, (void *)&try);
     int status = -1;
     if (pid < 0) return 0;
-    while (waitpid(pid, &status, __WCLONE) < 0)
-        if (errno != EINTR) return 0;
+    const int caller = sb_cancel_wait();
+    while (waitpid(pid, &status, __WCLONE) < 0 && errno == EINTR) continue;
+    sb_cancel_resume(caller);
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 

@@ -129,9 +129,9 @@ samebits_status samebits_create(samebits_context **context, const samebits_optio
     c->options = o;
     c->cpu = sb_cpu_of_level(o.cpu);
     name_extras(c);
+    *context = c; /* first, since a host's log may end this thread */
     sb_log_line(c, SAMEBITS_LOG_INFO, "samebits: cpu %s, %d threads", samebits_cpu_name(sb_cpu_level(c->cpu)),
                 o.threads);
-    *context = c;
     return SAMEBITS_OK;
 }
 

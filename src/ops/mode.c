@@ -6,6 +6,7 @@
 
 #include <samebits/mode.h>
 
+#include "base/cancel.h"
 #include "device/cpu/parallel.h"
 
 static _Atomic int64_t process_limit;
@@ -144,7 +145,10 @@ static int call_stock(const samebits_context *context, const sb_product *p, sb_v
     sb_swap_dims(&w, w.ndim - 2, w.ndim - 1);
     const DLTensor a = tensor_of(&x), b = tensor_of(&w);
     DLTensor out = tensor_of(to);
-    return context->options.stock(context->options.stock_user, &a, &b, &out) == SAMEBITS_OK;
+    const int caller = sb_cancel_wait(); /* who calls has memory to give back */
+    const int taken = context->options.stock(context->options.stock_user, &a, &b, &out) == SAMEBITS_OK;
+    sb_cancel_resume(caller);
+    return taken;
 }
 
 /* Stock's product goes to out, or to memory of its own from which the epilogue makes out. */

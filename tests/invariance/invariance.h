@@ -6,6 +6,7 @@ void test_batched(void **state);
 void test_hook_used(void **state);
 void test_fork(void **state);
 void test_thread_exit(void **state);
+void test_cancelled(void **state);
 void test_one_core(void **state);
 void test_attention_chunks(void **state);
 void test_attention_permuted(void **state);

@@ -92,6 +92,7 @@ static const struct {
     ENTRY(hook_used),
     ENTRY(fork),
     ENTRY(thread_exit),
+    ENTRY(cancelled),
     ENTRY(one_core),
     ENTRY(attention_chunks),
     ENTRY(attention_permuted),

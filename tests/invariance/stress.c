@@ -5,12 +5,14 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <samebits/samebits.h>
 
 #include "invariance.h"
+#include "support/memory.h"
 #include "support/tensor.h"
 
 enum { ROWS = 65, DEPTH = 300, WIDTH = 130, THREADS = 64, ROUNDS = 5 };
@@ -82,6 +84,93 @@ void test_thread_exit(void **state)
         }
     }
     samebits_destroy(&shared);
+}
+
+/* Hooks in which the thread that calls is cancelled, and that pass a point of cancellation. */
+static void cancel_here(void)
+{
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+}
+
+static void cancelled_for(void *user, int workers, void (*body)(void *arg, int worker), void *arg)
+{
+    (void)user;
+    cancel_here();
+    for (int w = 0; w < workers; w++) body(arg, w);
+}
+
+static samebits_status cancelled_stock(void *user, const DLTensor *a, const DLTensor *b, DLTensor *out)
+{
+    (void)user, (void)a, (void)b, (void)out;
+    cancel_here();
+    return SAMEBITS_ERR_UNSUPPORTED;
+}
+
+/* With an epilogue and above a limit: a stock product is then asked while the call holds memory. */
+static void *run_above_limit(void *arg)
+{
+    product *p = arg;
+    samebits_epilogue e;
+    samebits_mode_params mode;
+    samebits_epilogue_default(&e);
+    e.activation = SAMEBITS_ACTIVATION_RELU;
+    samebits_mode_params_default(&mode);
+    mode.limit = 1;
+    samebits_mode_begin(&mode);
+    p->status = samebits_matmul(p->context, &p->a->dl, &p->b->dl, &e, &p->out->dl);
+    samebits_mode_end();
+    pthread_testcancel();
+    return NULL;
+}
+
+/* Calls in a thread that a hook cancels or, if microseconds is not negative, this one after that time. */
+static void *run_cancelled(product *p, int microseconds)
+{
+    pthread_t thread;
+    void *result = NULL;
+    test_poison(p->out);
+    p->status = SAMEBITS_ERR_UNSUPPORTED;
+    assert_int_equal(pthread_create(&thread, NULL, run_above_limit, p), 0);
+    if (microseconds >= 0) {
+        usleep((useconds_t)microseconds);
+        pthread_cancel(thread);
+    }
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result;
+}
+
+/* A host's thread that is cancelled in a call ends after it: the product is whole, its memory is given back, and the
+ * context serves others. */
+void test_cancelled(void **state)
+{
+    (void)state;
+    enum { IN_POOL, IN_STOCK, CALLS = 40 };
+    product p = {context_of(1), 1, random_matrix(ROWS, DEPTH, 93), random_matrix(DEPTH, WIDTH, 94), NULL, 0};
+    test_tensor *want = p.out = TENSOR(TEST_F32, ROWS, WIDTH);
+    run_above_limit(&p);
+    samebits_destroy(&p.context);
+    p.out = TENSOR(TEST_F32, ROWS, WIDTH);
+    for (int i = 0; i < CALLS; i++) {
+        test_memory memory;
+        test_memory_init(&memory);
+        samebits_options o;
+        samebits_options_default(&o);
+        o.threads = 3;
+        o.allocator = test_memory_allocator(&memory);
+        if (i == IN_POOL) o.parallel_for = cancelled_for;
+        if (i == IN_STOCK) o.stock = cancelled_stock;
+        assert_int_equal(samebits_create(&p.context, &o), SAMEBITS_OK);
+        const long base = memory.live;
+        for (int call = 0; call < 2; call++) {
+            const void *result = run_cancelled(&p, i > IN_STOCK ? 20 * i : -1);
+            if (i <= IN_STOCK) assert_ptr_equal(result, PTHREAD_CANCELED);
+            assert_int_equal(p.status, SAMEBITS_OK);
+            assert_int_equal(memory.live, base);
+            assert_memory_equal(p.out->memory, want->memory, want->size);
+        }
+        samebits_destroy(&p.context);
+    }
 }
 
 /* Contexts made when only one core may be used, with one thread a core and with more threads than cores. */

@@ -84,7 +84,7 @@ test_sanitizers() {
     # GCC's OpenMP synchronises in ways that TSan cannot see, so the races are looked for among threads of the tests'
     # own: a host's pool, and calls that share a context.
     if step "build: tsan" build tsan -DSAMEBITS_CLI=OFF; then
-        OMP_THREAD_LIMIT=1 suite tsan -R '^(api_|invariance_(hooks|shared)$)'
+        OMP_THREAD_LIMIT=1 suite tsan -R '^(api_|invariance_(hooks|shared|cancelled)$)'
     fi
 }
 

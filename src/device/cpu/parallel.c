@@ -6,6 +6,7 @@
 #include <sys/single_threaded.h>
 #endif
 
+#include "base/cancel.h"
 #include "base/fpenv.h"
 
 typedef struct {
@@ -54,6 +55,13 @@ __attribute__((constructor)) static void watch_forks(void)
     if (pthread_atfork(before_fork, NULL, in_child)) atomic_store(&threads_are_lost, 1);
 }
 
+static void run_own(run *r, int workers)
+{
+    /* Inside a host's own parallel region OpenMP gives one thread here: slower, same bits. */
+#pragma omp parallel for num_threads(workers) schedule(static, 1)
+    for (int w = 0; w < workers; w++) work(r, w);
+}
+
 void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, void *arg)
 {
     run r = {.task = task, .arg = arg, .tasks = tasks, .next = 0};
@@ -62,15 +70,15 @@ void sb_parallel(const samebits_context *context, int64_t tasks, sb_task *task, 
         work(&r, 0);
         return;
     }
-    if (context->options.parallel_for) {
-        context->options.parallel_for(context->options.parallel_user, workers, work, &r);
-        return;
-    }
-    if (atomic_load_explicit(&threads_are_lost, memory_order_relaxed)) {
+    if (!context->options.parallel_for && atomic_load_explicit(&threads_are_lost, memory_order_relaxed)) {
         work(&r, 0);
         return;
     }
-    /* Inside a host's own parallel region OpenMP gives one thread here: slower, same bits. */
-#pragma omp parallel for num_threads(workers) schedule(static, 1)
-    for (int w = 0; w < workers; w++) work(&r, w);
+    /* Other threads work on what lies on this one's stack: it must not end before them. */
+    const int caller = sb_cancel_wait();
+    if (context->options.parallel_for)
+        context->options.parallel_for(context->options.parallel_user, workers, work, &r);
+    else
+        run_own(&r, workers);
+    sb_cancel_resume(caller);
 }
