@@ -46,8 +46,8 @@ samebits_status sb_rope_check(const samebits_rope_params *p, int64_t n, int64_t 
                        p->struct_size, sizeof *p);
     if ((unsigned)p->layout >= SAMEBITS_ROPE_LAYOUT_COUNT)
         return sb_fail(SAMEBITS_ERR_PARAM, "layout is %d, want one of samebits_rope_layout", (int)p->layout);
-    const int64_t first = p->first, dims = p->dims ? p->dims : n - first;
-    if (first < 0 || dims < 0 || first > n || dims > n - first || dims % 2)
+    const int64_t first = p->first, rest = first < 0 ? -1 : n - first, dims = p->dims ? p->dims : rest;
+    if (rest < 0 || dims < 0 || dims > rest || dims % 2)
         return sb_fail(SAMEBITS_ERR_PARAM, "dims is %lld from first %lld on, want an even number within rows of %lld",
                        (long long)dims, (long long)first, (long long)n);
     if (!is_positive(p->base))

@@ -71,6 +71,7 @@ static void test_parameters(void **state)
     SPOIL(dims, 40, "dims");
     SPOIL(dims, -2, "dims");
     SPOIL(first, -1, "first");
+    SPOIL(first, INT64_MIN, "first");
     SPOIL(first, 39, "first");
     SPOIL(first, INT64_MAX, "first");
     SPOIL(base, 0.0f, "base");
