@@ -182,8 +182,8 @@ samebits_status samebits_weights_restore_rows(const samebits_weights *weights, i
     if (row_stride < row_size)
         return sb_fail(SAMEBITS_ERR_PARAM, "row_stride is %zu, want at least a row's %zu bytes", row_stride, row_size);
     if (first < 0 || count < 0 || count > weights->n || first > weights->n - count)
-        return sb_fail(SAMEBITS_ERR_PARAM, "rows %lld to %lld are asked for, and there are %lld", (long long)first,
-                       (long long)first + (long long)count, (long long)weights->n);
+        return sb_fail(SAMEBITS_ERR_PARAM, "%lld rows from row %lld on are asked for, and there are %lld",
+                       (long long)count, (long long)first, (long long)weights->n);
     const int64_t panel_size = sb_panel_size(weights->format, weights->group, weights->k);
     for (int64_t done = 0; done < count;) {
         const int64_t row = first + done;

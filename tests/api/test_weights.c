@@ -90,6 +90,8 @@ static void test_storage(void **state)
         assert_ok(samebits_weights_restore_rows(weights, 14, 5, rows->memory, row_size)); /* across two panels */
         assert_memory_equal(rows->memory, (const char *)w->memory + 14 * row_size, 5 * row_size);
         assert_fails(samebits_weights_restore_rows(weights, 33, 5, rows->memory, row_size), SAMEBITS_ERR_PARAM, "37");
+        assert_fails(samebits_weights_restore_rows(weights, INT64_MAX, 5, rows->memory, row_size), SAMEBITS_ERR_PARAM,
+                     "there are 37");
         assert_fails(samebits_weights_restore(weights, rows->memory, row_size - 1), SAMEBITS_ERR_PARAM, "row_stride");
         assert_fails(samebits_weights_restore(NULL, rows->memory, row_size), SAMEBITS_ERR_NULL, "weights");
         assert_fails(samebits_weights_restore(weights, NULL, row_size), SAMEBITS_ERR_NULL, "rows");
