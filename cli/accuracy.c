@@ -254,7 +254,8 @@ int accuracy_measure(const char *only, const stock *stocks, int stock_count, ggm
     *lines = cli_alloc((size_t)(op_count + attention_form_count) * sizeof **lines);
     for (int i = 0; i < op_count; i++) {
         /* Weights as they lie give the bits of prepared ones. */
-        const int repeats = !strcmp(ops[i].name, "matmul_quantized") || !strcmp(ops[i].name, "matmul_affine");
+        const int repeats = !strcmp(ops[i].name, "matmul_quantized") || !strcmp(ops[i].name, "matmul_affine") ||
+                            !strcmp(ops[i].name, "matmul_scaled");
         if (!has_exact(&ops[i]) || (only ? strcmp(only, ops[i].name) != 0 : repeats)) continue;
         progress(i, op_count, "accuracy: %s %s", ops[i].name, ops[i].form);
         accuracy_line *line = &(*lines)[count++];

@@ -197,6 +197,7 @@ void bench_quantized(bench *b)
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_PORTABLE_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16", SAMEBITS_ORDER_INT8_1);
     product_lines(b, "matmul_affine", "affine_4:64:bf16+along-n", SAMEBITS_ORDER_PORTABLE_1);
+    product_lines(b, "matmul_scaled", "mlx_mxfp4+along-n", SAMEBITS_ORDER_PORTABLE_1);
 }
 
 typedef struct attend {

@@ -12,10 +12,10 @@ const mlx_form *mlx_form_of(samebits_format format)
 }
 
 /* Scales of moderate size, and no NaN among the weights. */
-static void fill_floats(problem *p, int64_t groups, rng *r)
+static void fill_floats(problem *p, int64_t scales, rng *r)
 {
     const int has_e4m3 = p->op->format == SAMEBITS_FORMAT_MLX_NVFP4;
-    for (int64_t i = 0; i < p->n * groups; i++) {
+    for (int64_t i = 0; i < scales; i++) {
         const uint8_t byte = (uint8_t)(rng_next(r) >> 56);
         *(uint8_t *)tensor_at(&p->scales, i) = has_e4m3 ? byte & 0xFE : (uint8_t)(117 + byte % 8);
     }
@@ -36,7 +36,7 @@ void mlx_make(problem *p, rng *r)
         memcpy(tensor_at(&p->w, i), &word, sizeof word);
     }
     if (f->scales == T_U8) {
-        fill_floats(p, groups, r);
+        fill_floats(p, rows * groups, r);
         return;
     }
     tensor_make2(&p->biases, f->scales, LAYOUT_PLAIN, rows, groups);

@@ -54,6 +54,12 @@ static samebits_status run_affine(const problem *p, samebits_context *context, c
                                   !(p->op->flags & OP_ACROSS), p->op->order, &p->epilogue, out);
 }
 
+static samebits_status run_scaled(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
+{
+    return samebits_matmul_scaled(context, x, &p->w.dl, &p->scales.dl, p->op->format, !(p->op->flags & OP_ACROSS),
+                                  p->op->order, &p->epilogue, out);
+}
+
 /* Rows dealt to three experts that all have the problem's weights: another grouping must not move a row. */
 static samebits_status run_gather(const problem *p, samebits_context *context, const DLTensor *x, DLTensor *out)
 {
@@ -137,11 +143,15 @@ static samebits_status run_rope(const problem *p, samebits_context *context, con
         name, form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | OP_PREPARED,                        \
             SAMEBITS_ACTIVATION_NONE, run, plain                                                                       \
     }
-#define AFFINE(form, type, order, flags, plain)                                                                        \
+#define MLX_AS_IT_LIES(name, form, type, order, flags, run, plain)                                                     \
     {                                                                                                                  \
-        "matmul_affine", form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags),                 \
-            SAMEBITS_ACTIVATION_NONE, run_affine, plain                                                                \
+        name, form, T_F32, T_U32, T_F32, order, SAMEBITS_FORMAT_##type, OP_HAS_N | (flags), SAMEBITS_ACTIVATION_NONE,  \
+            run, plain                                                                                                 \
     }
+#define AFFINE(form, type, order, flags, plain)                                                                        \
+    MLX_AS_IT_LIES("matmul_affine", form, type, order, flags, run_affine, plain)
+#define SCALED(form, type, order, flags, plain)                                                                        \
+    MLX_AS_IT_LIES("matmul_scaled", form, type, order, flags, run_scaled, plain)
 #define MLX_PORTABLE(form, type) MLX("linear_prepared", form, type, PORTABLE, run_prepared, plain_product)
 #define MLX_BOTH(form, type)                                                                                           \
     MLX_PORTABLE(form, type), MLX("linear_prepared", form, type, INT8, run_prepared, plain_int8)
@@ -238,6 +248,11 @@ const op ops[] = {
     AFFINE("affine_2:64:f16+along-n", AFFINE_2, PORTABLE, OP_ACROSS, plain_product),
     AFFINE("affine_4:64:bf16+along-n", AFFINE_4, PORTABLE, OP_ACROSS, plain_product),
     AFFINE("affine_5:128:f16+along-n", AFFINE_5, PORTABLE, OP_ACROSS, plain_product),
+    SCALED("mlx_mxfp8", MLX_MXFP8, PORTABLE, 0, plain_product),
+    SCALED("mlx_nvfp4", MLX_NVFP4, INT8, 0, plain_int8),
+    SCALED("mlx_mxfp4+along-n", MLX_MXFP4, PORTABLE, OP_ACROSS, plain_product),
+    SCALED("mlx_mxfp8+along-n", MLX_MXFP8, PORTABLE, OP_ACROSS, plain_product),
+    SCALED("mlx_nvfp4+along-n", MLX_NVFP4, PORTABLE, OP_ACROSS, plain_product),
     FLOATS("gather_prepared", "f32", F32, F32, OP_PREPARED, NONE, run_gather),
     FLOATS("gather_prepared", "bf16", BF16, BF16, OP_PREPARED, NONE, run_gather),
     DEVICE("gather_prepared", "bf16", BF16, run_gather),

@@ -29,7 +29,7 @@ typedef enum op_flags {
     OP_ONE = 64,      /* out has one column */
     OP_TABLE = 128,   /* w is a table of TABLE_ROWS rows of K */
     OP_FILTERS = 256, /* sample: with temperature, top_k, top_p and min_p */
-    OP_ACROSS = 512   /* matmul_affine: w is packed along N, (K, N words) */
+    OP_ACROSS = 512   /* matmul_affine, matmul_scaled: w is packed along N, (K, N words) */
 } op_flags;
 
 /* One call of a plain C version: what a kernel would know. */

@@ -81,6 +81,17 @@ SAMEBITS_API samebits_status samebits_matmul_affine(samebits_context *context, c
                                                     int transpose, samebits_order order,
                                                     const samebits_epilogue *epilogue, DLTensor *out);
 
+/* The same with weights of an MLX format.
+ * Shapes: x and out as samebits_linear_prepared; w and scales as samebits_weights_prepare_scaled; with transpose 0
+ *   w (K, N * bits / 32) uint32 or (K, N * bits / 8) uint8, scales (K, N / group), N a multiple of 32.
+ * Order: as samebits_linear_prepared; MLX_MXFP8, and with transpose 0 all of them: portable-1 alone.
+ * Errors: as samebits_linear_prepared and samebits_weights_prepare_scaled.
+ * Ownership, threads: as samebits_linear_prepared. */
+SAMEBITS_API samebits_status samebits_matmul_scaled(samebits_context *context, const DLTensor *x, const DLTensor *w,
+                                                    const DLTensor *scales, samebits_format format, int transpose,
+                                                    samebits_order order, const samebits_epilogue *epilogue,
+                                                    DLTensor *out);
+
 #ifdef __cplusplus
 }
 #endif

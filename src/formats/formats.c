@@ -40,7 +40,7 @@ const sb_format *sb_format_info(samebits_format format)
 void sb_pack_panel(const sb_rows *rows, int64_t panel, void *out)
 {
     if (!rows->k) return; /* no bytes, and the tensor's memory may be NULL */
-    if (sb_format_is_affine(rows->across))
+    if (sb_format_is_mlx(rows->across))
         sb_pack_panel_across(rows, panel, out);
     else if (sb_format_is_wide(rows->format))
         sb_pack_panel_wide(rows, panel, out);

@@ -41,8 +41,8 @@ typedef struct sb_rows {
     sb_group group;
     const void *scales, *biases; /* biases: affine formats */
     int64_t scale_stride[2], bias_stride[2];
-    /* If across is affine, format is F32 and data has k rows of n weights of that format: packing gives their values.
-     * row_stride, scales and biases are those of such a row. */
+    /* If across is one of MLX's, format is F32 and data has k rows of n weights of that one: packing gives their
+     * values. row_stride, scales and biases are those of such a row. */
     samebits_format across;
     sb_group across_group;
 } sb_rows;

@@ -2,10 +2,10 @@
 #include "formats/elements.h"
 #include "formats/quant.h"
 
-static int bits_of(samebits_format format) { return sb_quant_low_bits(format) + sb_quant_high_bits(format); }
+SB_INLINE int bits_of(samebits_format format) { return sb_quant_low_bits(format) + sb_quant_high_bits(format); }
 
 /* Element i is bits [i * bits, (i + 1) * bits) of the row, from the lowest. 8 elements are whole bytes. */
-static void read_stream(int bits, const uint8_t *in, int count, uint8_t *q)
+SB_INLINE void read_stream(int bits, const uint8_t *in, int count, uint8_t *q)
 {
     uint32_t held = 0;
     for (int i = 0, have = 0; i < count; i++, have -= bits) {
@@ -84,19 +84,43 @@ void sb_pack_panel_mlx(const sb_rows *rows, int64_t panel, void *out)
     }
 }
 
-/* Values by the formula of spec/formats.md. A panel's columns are in one group. */
+/* Of group `group` of row i, whose weights lie along N. */
+SB_INLINE sb_quant_factors factors_across(samebits_format f, const sb_rows *rows, int64_t i, int64_t group)
+{
+    const int64_t scale = i * rows->scale_stride[0] + group * rows->scale_stride[1];
+    if (sb_format_is_affine(f)) {
+        const samebits_format type = rows->across_group.scales;
+        const int64_t bias = i * rows->bias_stride[0] + group * rows->bias_stride[1];
+        return (sb_quant_factors){sb_element(type, rows->scales, scale), -sb_element(type, rows->biases, bias)};
+    }
+    const uint8_t byte = ((const uint8_t *)rows->scales)[scale];
+    const sb_quant_block block = {.d = byte, .scale = {byte}};
+    return sb_quant_factors_of(f, &block, 0, 0);
+}
+
+/* The format is a constant. A panel's columns are in one group. */
+SB_INLINE void pack_across(samebits_format f, const sb_rows *rows, int64_t panel, float *out)
+{
+    const int64_t first = panel * SB_PANEL;
+    const int64_t size = sb_format_is_affine(f) ? rows->across_group.steps * SB_STEP : SB_STEP / sb_quant_parts(f);
+    for (int64_t i = 0; i < rows->k; i++, out += SB_PANEL) {
+        const uint8_t *row = (const uint8_t *)rows->data + i * rows->row_stride + first * bits_of(f) / 8;
+        const sb_quant_factors factors = factors_across(f, rows, i, first / size);
+        uint8_t q[SB_PANEL];
+        read_stream(bits_of(f), row, SB_PANEL, q);
+        for (int c = 0; c < SB_PANEL; c++) out[c] = sb_quant_value(f, factors, q[c]);
+    }
+}
+
 void sb_pack_panel_across(const sb_rows *rows, int64_t panel, void *out)
 {
-    const int bits = bits_of(rows->across);
-    const int64_t first = panel * SB_PANEL, group = first / (rows->across_group.steps * SB_STEP);
-    const samebits_format type = rows->across_group.scales;
-    for (int64_t i = 0; i < rows->k; i++) {
-        const uint8_t *row = (const uint8_t *)rows->data + i * rows->row_stride + first * bits / 8;
-        const float scale = sb_element(type, rows->scales, i * rows->scale_stride[0] + group * rows->scale_stride[1]);
-        const float bias = sb_element(type, rows->biases, i * rows->bias_stride[0] + group * rows->bias_stride[1]);
-        uint8_t q[SB_PANEL];
-        read_stream(bits, row, SB_PANEL, q);
-        for (int c = 0; c < SB_PANEL; c++) ((float *)out)[i * SB_PANEL + c] = fmaf(scale, (float)q[c], bias);
+    switch (rows->across) {
+    case SAMEBITS_FORMAT_AFFINE_4: pack_across(SAMEBITS_FORMAT_AFFINE_4, rows, panel, out); break;
+    case SAMEBITS_FORMAT_AFFINE_8: pack_across(SAMEBITS_FORMAT_AFFINE_8, rows, panel, out); break;
+    case SAMEBITS_FORMAT_MLX_MXFP4: pack_across(SAMEBITS_FORMAT_MLX_MXFP4, rows, panel, out); break;
+    case SAMEBITS_FORMAT_MLX_MXFP8: pack_across(SAMEBITS_FORMAT_MLX_MXFP8, rows, panel, out); break;
+    case SAMEBITS_FORMAT_MLX_NVFP4: pack_across(SAMEBITS_FORMAT_MLX_NVFP4, rows, panel, out); break;
+    default: pack_across(rows->across, rows, panel, out); break;
     }
 }
 

@@ -12,6 +12,9 @@ samebits_status sb_rows_of(const DLTensor *w, const char *name, samebits_format 
 /* The same for the three tensors of affine weights: n rows of k. Errors: as samebits_weights_prepare_affine. */
 samebits_status sb_affine_rows_of(const DLTensor *w, const DLTensor *scales, const DLTensor *biases, int bits,
                                   int group, sb_rows *rows, sb_view *scale, sb_view *bias);
+/* And for the two of MLX's floats. Errors: as samebits_weights_prepare_scaled. */
+samebits_status sb_scaled_rows_of(const DLTensor *w, const DLTensor *scales, samebits_format format, sb_rows *rows,
+                                  sb_view *scale);
 
 /* Bytes of the panels of n rows. Errors: FORMAT, PARAM, OVERFLOW. */
 samebits_status sb_weights_bytes(samebits_format format, sb_group group, int64_t n, int64_t k, size_t *bytes);

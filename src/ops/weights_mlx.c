@@ -163,21 +163,29 @@ samebits_status samebits_weights_size_scaled(samebits_format format, int64_t n, 
     return status ? status : sb_weights_bytes(format, (sb_group){0}, n, k, bytes);
 }
 
+samebits_status sb_scaled_rows_of(const DLTensor *w, const DLTensor *scales, samebits_format format, sb_rows *rows,
+                                  sb_view *scale)
+{
+    samebits_status status = check_scaled(format);
+    if (status || (status = check_words(w, SB_SET_U32 | SB_SET_U8, sb_format_info(format)->block_bytes / 4, rows)) ||
+        (status = check_scales(scales, "scales", SB_SET_U8, rows->n, rows->k / group_of(format), scale)))
+        return status;
+    rows->format = format;
+    rows->scales = scale->data;
+    for (int i = 0; i < 2; i++) rows->scale_stride[i] = scale->stride[i];
+    return SAMEBITS_OK;
+}
+
 samebits_status samebits_weights_prepare_scaled(samebits_context *context, const DLTensor *w, const DLTensor *scales,
                                                 samebits_format format, void *storage, samebits_weights **weights)
 {
     if (!weights) return sb_fail(SAMEBITS_ERR_NULL, "weights is NULL: pass the address of a samebits_weights *");
     *weights = NULL;
     if (!context) return sb_fail(SAMEBITS_ERR_NULL, "context is NULL: create one with samebits_create");
-    sb_rows rows = {.format = format};
+    sb_rows rows = {0};
     sb_view scale;
-    samebits_status status = check_scaled(format);
-    if (status || (status = check_words(w, SB_SET_U32 | SB_SET_U8, sb_format_info(format)->block_bytes / 4, &rows)) ||
-        (status = check_scales(scales, "scales", SB_SET_U8, rows.n, rows.k / group_of(format), &scale)))
-        return status;
-    rows.scales = scale.data;
-    for (int i = 0; i < 2; i++) rows.scale_stride[i] = scale.stride[i];
-    return sb_weights_make(context, &rows, storage, weights);
+    const samebits_status status = sb_scaled_rows_of(w, scales, format, &rows, &scale);
+    return status ? status : sb_weights_make(context, &rows, storage, weights);
 }
 
 samebits_status samebits_weights_restore_scaled(const samebits_weights *weights, void *w, void *scales)

@@ -219,6 +219,96 @@ static void test_values(void **state)
             }
 }
 
+typedef struct {
+    samebits_format format;
+    int transpose;
+    samebits_order order;
+} product_user;
+
+static samebits_status call_product(op_case *c)
+{
+    const product_user *u = c->user;
+    return samebits_matmul_scaled(c->context, c->pointer[0], c->pointer[1], c->pointer[2], u->format, u->transpose,
+                                  u->order, NULL, c->pointer[3]);
+}
+
+/* x (2, 3, K), and weights of `rows` rows of `length`: along K, or along N. */
+static op_case product_case(product_user *u, test_dtype words, int64_t rows, int64_t length, test_rng *rng)
+{
+    op_case c = {.context = api_context, .call = call_product, .user = u};
+    const int64_t k = u->transpose ? length : rows, n = u->transpose ? rows : length,
+                  groups = length / group_of(u->format);
+    op_add(&c, "x", TENSOR(TEST_F32, 2, 3, k), 1, 8, 0);
+    op_add(&c, "w", TENSOR(words, rows, length * bits_of(u->format) / (words == TEST_U8 ? 8 : 32)), 2, 2, OP_NO_GROW);
+    op_add(&c, "scales", test_strided(TEST_U8, 2, (int64_t[]){rows, groups}, (int64_t[]){1, rows + 3}, 4), 2, 2, 0);
+    op_add(&c, "out", TENSOR(TEST_F32, 2, 3, n), 1, 8, OP_OUT);
+    test_random(c.argument[0].tensor, rng);
+    test_random_bytes(c.argument[1].tensor, rng);
+    test_random_bytes(c.argument[2].tensor, rng);
+    return c;
+}
+
+/* Along K: the bits of prepared weights. */
+static void check_along_k(product_user *u, test_dtype words, test_rng *rng)
+{
+    op_case c = product_case(u, words, N, K, rng);
+    test_tensor *want = TENSOR(TEST_F32, 2, 3, N);
+    samebits_weights *weights;
+    assert_ok(samebits_weights_prepare_scaled(api_context, c.pointer[1], c.pointer[2], u->format, NULL, &weights));
+    for (int order = SAMEBITS_ORDER_PORTABLE_1; order <= SAMEBITS_ORDER_INT8_1; order++) {
+        u->order = (samebits_order)order;
+        if (u->format == SAMEBITS_FORMAT_MLX_MXFP8 && order == SAMEBITS_ORDER_INT8_1) continue;
+        op_expect_ok(&c);
+        assert_ok(samebits_linear_prepared(api_context, c.pointer[0], weights, u->order, NULL, &want->dl));
+        assert_memory_equal(c.argument[3].tensor->memory, want->memory, want->size);
+    }
+    samebits_weights_destroy(&weights);
+}
+
+/* Along N: "widen, then matmul". */
+static void check_along_n(product_user *u, test_dtype words, test_rng *rng)
+{
+    enum { DEPTH = 300, COLUMNS = 96 };
+    const samebits_format f = u->format;
+    op_case c = product_case(u, words, DEPTH, COLUMNS, rng);
+    test_tensor *values = TENSOR(TEST_F32, DEPTH, COLUMNS), *want = TENSOR(TEST_F32, 2, 3, COLUMNS);
+    for (int64_t i = 0; i < DEPTH * COLUMNS; i++) {
+        const unsigned char *row = c.argument[1].tensor->memory + i / COLUMNS * (COLUMNS * bits_of(f) / 8);
+        const int64_t group = i / COLUMNS * (COLUMNS / group_of(f)) + i % COLUMNS / group_of(f);
+        const float value =
+            element(f, row, i % COLUMNS) * scale(f, *(unsigned char *)test_at(c.argument[2].tensor, group));
+        memcpy(test_at(values, i), &value, sizeof value);
+    }
+    op_expect_ok(&c);
+    assert_ok(samebits_matmul(api_context, c.pointer[0], &values->dl, NULL, &want->dl));
+    assert_memory_equal(c.argument[3].tensor->memory, want->memory, want->size);
+}
+
+static void test_products(void **state)
+{
+    (void)state;
+    test_rng rng = {93};
+    for (int i = 0; i < 2 * FORMATS; i++) {
+        product_user along_k = {formats[i / 2], 1, SAMEBITS_ORDER_PORTABLE_1},
+                     along_n = {formats[i / 2], 0, along_k.order};
+        check_along_k(&along_k, i % 2 ? TEST_U8 : TEST_U32, &rng);
+        check_along_n(&along_n, i % 2 ? TEST_U8 : TEST_U32, &rng);
+        test_free_all(NULL);
+    }
+    for (int transpose = 0; transpose < 2; transpose++) {
+        product_user u = {SAMEBITS_FORMAT_MLX_NVFP4, transpose, SAMEBITS_ORDER_PORTABLE_1};
+        op_case c = product_case(&u, TEST_U32, transpose ? N : K, transpose ? K : 256, &rng);
+        op_check_errors(&c);
+        op_check_memory(&c, 2);
+        u.format = SAMEBITS_FORMAT_NVFP4;
+        op_expect(&c, SAMEBITS_ERR_FORMAT, "format", "a format of other weights");
+        u.format = SAMEBITS_FORMAT_MLX_NVFP4;
+        u.order = transpose ? (samebits_order)9 : SAMEBITS_ORDER_INT8_1;
+        op_expect(&c, SAMEBITS_ERR_ORDER, "order", "an order that it does not have");
+        test_free_all(NULL);
+    }
+}
+
 static void test_empty(void **state)
 {
     (void)state;
@@ -241,8 +331,8 @@ static void test_empty(void **state)
 int api_scaled_tests(void)
 {
     static const struct CMUnitTest tests[] = {
-        API_TEST(test_errors),    API_TEST(test_parameters), API_TEST(test_others),
-        API_TEST(test_all_codes), API_TEST(test_values),     API_TEST(test_empty),
+        API_TEST(test_errors), API_TEST(test_parameters), API_TEST(test_others),   API_TEST(test_all_codes),
+        API_TEST(test_values), API_TEST(test_empty),      API_TEST(test_products),
     };
     return API_RUN(tests);
 }
