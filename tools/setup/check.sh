@@ -3,16 +3,22 @@
 
 c_sources() { git ls-files -z -- '*.c' '*.h' '*.inc' '*.cpp'; }
 
-cmd_fmt() { c_sources | xargs -0 clang-format -i; }
+# clang-format and shellcheck at one version each: others want other things.
+need_checkers() {
+    [[ $(uname -m) == x86_64 ]] || skip "the pinned clang-format and shellcheck are those of x86-64"
+    python_packages check
+}
+
+cmd_fmt() {
+    need_checkers
+    c_sources | xargs -0 "$VENV/bin/clang-format" -i
+}
 
 cmd_check() {
     local status=0
-    c_sources | xargs -0 clang-format --dry-run -Werror || status=1
+    need_checkers
+    c_sources | xargs -0 "$VENV/bin/clang-format" --dry-run -Werror || status=1
     tools/check_layers || status=1
-    if have shellcheck; then
-        shellcheck dev .ci/run tools/setup/*.sh || status=1
-    else
-        say "shellcheck is not installed: the scripts were not checked"
-    fi
+    "$VENV/bin/shellcheck" dev .ci/run tools/setup/*.sh || status=1
     return $status
 }

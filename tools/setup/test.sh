@@ -216,6 +216,7 @@ cmd_test() {
         *) die "test: there is no option '$1'; want --quick, or none" ;;
     esac
     need_packages test
+    step "format, layers, scripts" cmd_check || true
     test_kernels
     test_sanitizers
     test_compiler
