@@ -53,7 +53,8 @@ static void fuzz_free(void *user, void *block, size_t size)
 }
 
 /* One thread, so that a sanitizer sees all there is. */
-static inline samebits_context *fuzz_context(fuzz_memory *memory, samebits_cpu cpu)
+static inline samebits_context *fuzz_context_with(fuzz_memory *memory, samebits_cpu cpu, samebits_stock_product stock,
+                                                  void *stock_user)
 {
     samebits_options o;
     samebits_context *context = NULL;
@@ -61,8 +62,15 @@ static inline samebits_context *fuzz_context(fuzz_memory *memory, samebits_cpu c
     o.threads = 1;
     o.cpu = samebits_cpu_supported(cpu) ? cpu : SAMEBITS_CPU_AUTO;
     o.allocator = (samebits_allocator){fuzz_alloc, fuzz_free, memory};
+    o.stock = stock;
+    o.stock_user = stock_user;
     REQUIRE(samebits_create(&context, &o) == SAMEBITS_OK);
     return context;
+}
+
+static inline samebits_context *fuzz_context(fuzz_memory *memory, samebits_cpu cpu)
+{
+    return fuzz_context_with(memory, cpu, NULL, NULL);
 }
 
 #endif
