@@ -26,10 +26,10 @@ def _dims(x: Tensor, dim: Any) -> list[int] | None:
 
 
 def sum_along(x: Tensor, dim: Any, keepdim: bool, dtype: torch.dtype | None, mean: bool) -> Any:
+    if dtype is not None and dtype in FLOATS:
+        x = x.to(dtype)
     if not takes(x) or dtype not in (None, *FLOATS) or x.ndim == 0:
         return NotImplemented
-    if dtype is not None and dtype != x.dtype:
-        x = x.to(dtype)
     dims = _dims(x, dim)
     if dims is None:
         return WRONG
@@ -106,6 +106,12 @@ def _std(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keep
     return moments if not isinstance(moments, tuple) else moments[0].sqrt().to(x.dtype)
 
 
+@overrides("std_mean.correction")
+def _std_mean(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+    moments = _moments(x, dim, correction, keepdim)
+    return moments if not isinstance(moments, tuple) else (moments[0].sqrt().to(x.dtype), moments[1].to(x.dtype))
+
+
 @overrides("var_mean.correction")
 def _var_mean(mode: Mode, x: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     moments = _moments(x, dim, correction, keepdim)
@@ -172,6 +178,24 @@ def _normalised(
     return out, mean.to(dtype), rstd.to(dtype)
 
 
+@overrides("_softmax_backward_data")
+def _softmax_backward(mode: Mode, grad: Tensor, out: Tensor, dim: int, dtype: torch.dtype) -> Any:
+    if not takes(grad, out) or dtype not in FLOATS or out.ndim == 0 or out.numel() == 0:
+        return NotImplemented
+    wide, weights = grad.to(torch.float32), out.to(torch.float32)
+    mean = sum_along(wide * weights, dim, True, None, mean=False)
+    return WRONG if mean is WRONG else ((wide - mean) * weights).to(dtype)
+
+
+@overrides("_log_softmax_backward_data")
+def _log_softmax_backward(mode: Mode, grad: Tensor, out: Tensor, dim: int, dtype: torch.dtype) -> Any:
+    if not takes(grad, out) or dtype not in FLOATS or out.ndim == 0 or out.numel() == 0:
+        return NotImplemented
+    wide = grad.to(torch.float32)
+    total = sum_along(wide, dim, True, None, mean=False)
+    return WRONG if total is WRONG else (wide - out.to(torch.float32).exp() * total).to(dtype)
+
+
 @overrides("native_layer_norm")
 def _layer_norm(mode: Mode, x: Tensor, shape: list[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
     if any(t is not None and list(t.shape) != list(shape) for t in (weight, bias)):
@@ -226,7 +250,8 @@ def _norm_gradients(
         inner = grad if weight is None else grad * weight
         mean_inner = sum_along(inner, -1, True, None, mean=True)
         mean_product = sum_along(inner * normal, -1, True, None, mean=True)
-        return (inner - mean_inner - normal * mean_product) * rstd
+        gradient: Tensor = (inner - mean_inner - normal * mean_product) * rstd
+        return gradient
 
     return of_x, grad * normal
 
