@@ -92,7 +92,7 @@ typedef PyObject *sbp_torch_fn(const sbp_torch_call *call);
 sbp_torch_fn sbp_torch_mm, sbp_torch_bmm, sbp_torch_addmm, sbp_torch_baddbmm, sbp_torch_addmv, sbp_torch_dot,
     sbp_torch_vdot, sbp_torch_attention, sbp_torch_sum, sbp_torch_mean, sbp_torch_softmax, sbp_torch_log_softmax,
     sbp_torch_layer_norm, sbp_torch_elementwise, sbp_torch_gelu, sbp_torch_silu, sbp_torch_sigmoid, sbp_torch_pow,
-    sbp_torch_rsqrt;
+    sbp_torch_rsqrt, sbp_torch_real;
 
 /* torch_whole_length(numel, threads): the least length from numel up of which every thread's share is whole vectors. */
 PyObject *sbp_torch_whole_length(PyObject *self, PyObject *args);

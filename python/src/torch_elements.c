@@ -126,6 +126,53 @@ PyObject *sbp_torch_rsqrt(const sbp_torch_call *call)
     return sbp_torch_elementwise(call);
 }
 
+/* A number as a tensor without dimensions. The numbers of a model are few: they are kept. */
+static PyObject *scalar_of(PyObject *number)
+{
+    static PyObject *kept;
+    enum { MOST = 64 };
+    const double value = PyFloat_AsDouble(number);
+    const int keeps = value != 0 && value == value; /* keys of a dict are compared as values: -0 is 0, NaN nothing */
+    if (PyErr_Occurred() || (!kept && !(kept = PyDict_New()))) return NULL;
+    PyObject *scalar = keeps ? PyDict_GetItemWithError(kept, number) : NULL;
+    Py_XINCREF(scalar);
+    if (scalar || PyErr_Occurred()) return scalar;
+    DLTensor view;
+    const DLTensor f32 = {.dtype = {kDLFloat, 32, 1}};
+    scalar = sbp_torch_empty(&f32, 0, NULL, &view);
+    if (!scalar) return NULL;
+    *(float *)view.data = (float)value; /* as PyTorch's kernels of all three dtypes take it */
+    if (PyDict_Size(kept) >= MOST) PyDict_Clear(kept);
+    if (keeps && PyDict_SetItem(kept, number, scalar)) Py_CLEAR(scalar);
+    return scalar;
+}
+
+/* PyTorch's kernel of x and a number. It takes none, but a tensor without dimensions, which beside x has no say in the
+ * result's dtype. */
+static PyObject *with_number(const sbp_torch_call *call, PyObject *number)
+{
+    PyObject *scalar = scalar_of(number);
+    PyObject *args = scalar ? PyTuple_Pack(3, PyTuple_GetItem(call->args, 0), sbp_torch_arg(call, 0), scalar) : NULL;
+    PyObject *result = args ? PyObject_Call(call->stock, args, call->kwargs) : NULL;
+    Py_XDECREF(args);
+    Py_XDECREF(scalar);
+    return result;
+}
+
+/* PyTorch's kernel, of tensors that are not complex: what stands still for these alone. It is not counted. */
+PyObject *sbp_torch_real(const sbp_torch_call *call)
+{
+    DLTensor x, y;
+    PyObject *other = sbp_torch_arg(call, 1);
+    if (sbp_torch_count(call) > 2 || !sbp_torch_view_any(sbp_torch_arg(call, 0), &x) || x.dtype.code == kDLComplex)
+        return sbp_torch_left();
+    if (!other || (sbp_torch_view_any(other, &y) && y.dtype.code != kDLComplex))
+        return PyObject_Call(call->stock, call->args, call->kwargs);
+    if (!(PyFloat_CheckExact(other) || PyLong_CheckExact(other)) || !sbp_torch_is_float(&x) || !x.ndim)
+        return sbp_torch_left();
+    return with_number(call, other);
+}
+
 /* Dense strides in x's order, as PyTorch lays out its results. */
 static void dense_strides(const DLTensor *x, int64_t *strides)
 {

@@ -68,7 +68,12 @@ static sbp_torch_fn *find(const char *name)
                {"silu", sbp_torch_silu},
                {"sigmoid", sbp_torch_sigmoid},
                {"pow.Tensor_Scalar", sbp_torch_pow},
-               {"rsqrt", sbp_torch_rsqrt}};
+               {"rsqrt", sbp_torch_rsqrt},
+               {"mul.Tensor", sbp_torch_real},
+               {"mul_.Tensor", sbp_torch_real},
+               {"div.Tensor", sbp_torch_real},
+               {"div_.Tensor", sbp_torch_real},
+               {"neg", sbp_torch_real}};
     for (size_t i = 0; i < sizeof fns / sizeof *fns; i++)
         if (strcmp(fns[i].name, name) == 0) return fns[i].fn;
     return NULL;
@@ -117,12 +122,13 @@ static PyObject *kernel_call(PyObject *object, PyObject *args, PyObject *kwargs)
 {
     kernel *self = (kernel *)object;
     PyObject *mode = current();
-    if (!mode || !self->fn) return PyObject_Call(self->otherwise, args, kwargs);
-    Py_INCREF(mode);
+    if (!self->fn || (!mode && self->fn != sbp_torch_real)) return PyObject_Call(self->otherwise, args, kwargs);
+    Py_XINCREF(mode);
     const sbp_torch_call call = {mode, args, kwargs && PyDict_Size(kwargs) ? kwargs : NULL, self->stock};
     PyObject *result = self->fn(&call);
-    if (result && result != Py_NotImplemented && !count(mode, self->name)) Py_CLEAR(result);
-    Py_DECREF(mode);
+    if (result && result != Py_NotImplemented && self->fn != sbp_torch_real && !count(mode, self->name))
+        Py_CLEAR(result);
+    Py_XDECREF(mode);
     if (result != Py_NotImplemented) return result;
     Py_DECREF(result);
     return PyObject_Call(self->otherwise, args, kwargs);

@@ -481,19 +481,6 @@ def test_calls_from_several_threads():
     assert have == [bits(want)] * len(have)
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@torch.no_grad()
-def test_compiled(backend):
-    """Backends that call PyTorch's operators have the mode's bits; inductor's kernels are out of its reach."""
-    layer = torch.nn.Sequential(torch.nn.Linear(300, 400), torch.nn.SiLU(), torch.nn.Linear(400, 50))
-    x = torch.randn(9, 300)
-    compiled = torch.compile(layer, backend=backend)
-    compiled(x)
-    with mode_of.mode(strict=True) as active:
-        assert bits(compiled(x)) == bits(layer(x)) and not moved(compiled, x)
-        assert active.invariant["addmm"]
-
-
 @torch.no_grad()
 def test_means_along_other_dimensions():
     x = torch.randn(5, 40, 33)

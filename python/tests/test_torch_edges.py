@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
-from samebits.torch import _dispatcher, _elements, _install, _load, _ops, _refusals  # noqa: E402
+from samebits.torch import _install, _load  # noqa: E402
 from torch_support import bits  # noqa: E402
 
 F = torch.nn.functional
@@ -431,9 +431,3 @@ def test_versions(version, warns, monkeypatch):
     assert bool(found) == warns
     if warns:
         assert f"PyTorch {_load.TESTED[0]} to {_load.TESTED[1]}; this is {version}" in str(found[0].message)
-
-
-def test_every_function_is_of_an_operator():
-    """Names that PyTorch does not have would be left out in silence."""
-    for name in (*_ops.functions, *_elements.ELEMENTWISE, *_refusals.MOVING, *_refusals.OF_LAYOUTS):
-        assert _dispatcher.overload(name)._schema.name

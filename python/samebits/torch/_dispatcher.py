@@ -31,6 +31,11 @@ def overload(name: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), base), variant or "default")
 
 
+def schema(name: str) -> Any:
+    base, _, variant = full(name).partition(".")
+    return torch._C._get_schema(base, variant)
+
+
 def variants(name: str) -> list[tuple[str, bool]]:
     """The overloads of one of PyTorch's operators that write into a tensor, and whether that is the first argument."""
     base, _, variant = name.partition(".")
@@ -43,6 +48,7 @@ def variants(name: str) -> list[tuple[str, bool]]:
         if outs in (["out"], ["grad_input"]) and takes == [(a.name, str(a.type)) for a in arguments if not a.is_out]:
             found.append((f"{base}.{other}", False))
     in_place = getattr(torch.ops.aten, f"{base}_", None)
+    variant = variant.removeprefix("Tensor_")  # pow.Tensor_Scalar and pow_.Scalar
     if in_place is not None and (variant or "default") in in_place.overloads():
         found.append((f"{base}_" + (f".{variant}" if variant else ""), True))
     return found
@@ -56,6 +62,47 @@ def has_any(name: str, key: str) -> bool:
     """Whether a call with the key runs anything, such as the operator's default kernel."""
     found: bool = torch._C._dispatch_has_computed_kernel_for_dispatch_key(full(name), key)
     return found
+
+
+def _places_of_tensors(name: str) -> list[int]:
+    return [i for i, a in enumerate(schema(name).arguments) if str(a.type) == "Tensor"]
+
+
+def _number(value: Any, dtype: torch.dtype, meta: bool) -> torch.Tensor:
+    if meta:  # with all that is made there
+        return torch.empty((), dtype=dtype, device="meta")
+    kind = {int: torch.int64, float: torch.float64}.get(type(value))
+    return torch.tensor(value, dtype=kind, device="cpu").to(dtype)
+
+
+def taking_numbers(name: str, run: Function) -> Function:
+    """Kernels that are called from Python take no numbers in the place of tensors, as that of x * 2: tensors without
+    dimensions stand for them, which have no say in the result's dtype."""
+    places = _places_of_tensors(name)
+    if len(places) < 2:
+        return run
+
+    def taking(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if all(isinstance(args[i], torch.Tensor) for i in places if i < len(args)):
+            return run(keys, *args, **kwargs)
+        filled = list(args)
+        place = next((i for i in places if i < len(args) and isinstance(args[i], torch.Tensor)), None)
+        if place is None:
+            return run(keys, *args, **kwargs)
+        x = args[place]
+        narrow = x.dtype in (torch.float16, torch.bfloat16)
+        alone = narrow and x.ndim == 0 and "out" not in kwargs  # where the number's tensor would have a say
+        if alone:
+            filled[place] = x.view(1)
+        for i in places:
+            if i < len(args) and not isinstance(args[i], torch.Tensor):
+                wide = narrow and not isinstance(args[i], complex) and (x.ndim > 0 or "out" not in kwargs)
+                dtype = torch.float32 if wide else torch.result_type(x, args[i])
+                filled[i] = _number(args[i], dtype, device_of(keys) == Key.Meta)
+        result = run(keys, *filled, **kwargs)
+        return result if not alone else x if result is filled[place] else result.view(())
+
+    return taking
 
 
 def kernel(name: str, key: str) -> Function:
@@ -72,10 +119,11 @@ def beneath(name: str) -> Function:
     for key in ("CPU", "QuantizedCPU", *(("CUDA",) if torch.cuda.is_available() else ())):
         if has_any(name, key):
             kernels[getattr(Key, key)] = kernel(name, key)
-    redispatch = overload(name).redispatch
 
     def stock(keys: Any, *args: Any, **kwargs: Any) -> Any:
         found = kernels.get(device_of(keys))
-        return redispatch(keys & below, *args, **kwargs) if found is None else found(keys, *args, **kwargs)
+        if found is None:
+            return overload(name).redispatch(keys & below, *args, **kwargs)
+        return found(keys, *args, **kwargs)
 
-    return stock
+    return taking_numbers(name, stock)

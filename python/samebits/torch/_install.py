@@ -6,7 +6,7 @@ to them (linear, einsum, matmul, bilinear, nn.MultiheadAttention) needs nothing 
 from __future__ import annotations
 
 import threading
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,24 +14,44 @@ import torch
 from .. import _core
 from .._functions import _context, _contexts
 from . import _attention, _products, _rows
-from ._dispatcher import Key, below, beneath, device_of, full, has, has_any, kernel, overload, variants
-from ._elements import ACTIVATIONS, ELEMENTWISE, elementwise
+from ._dispatcher import (
+    Key,
+    below,
+    beneath,
+    device_of,
+    full,
+    has,
+    has_any,
+    kernel,
+    overload,
+    schema,
+    taking_numbers,
+    variants,
+)
+from ._elements import ACTIVATIONS, COMPLEX, ELEMENTWISE, complex_elementwise, elementwise
 from ._modes import KEY, Mode, current
 from ._ops import ABOVE, WRONG, Function, Tensor, functions
 from ._packing import MIN_ELEMENTS, entries, pack
 from ._refusals import (
     LAYOUTS,
-    MOVING,
     OF_LAYOUTS,
     inputs_of,
-    packed_operators,
+    library_of,
+    moving_with,
+    of_complex,
+    refusal,
+    refuse_in_all_threads,
     refuse_operators,
     refuse_packed,
+    refuse_unknown,
     refused,
 )
+from ._still import stands_still
 
 _lock = threading.Lock()
 _libraries: dict[str, Any] = {}
+#: The operators that Python had made when they were last looked at.
+_made: set[str] = set()
 
 #: The library with PyTorch's stable C interface.
 SHIMS = "libtorch_python.so"
@@ -70,10 +90,12 @@ def _configure() -> int:
     )
 
 
-#: What moves on CPUs alone, where vector bodies and scalar tails differ.
-STILL_ELSEWHERE = frozenset((*ELEMENTWISE, *ACTIVATIONS))
+#: What moves on CPUs alone, where vector bodies and scalar tails differ, or only asks.
+STILL_ELSEWHERE = frozenset((*ELEMENTWISE, *ACTIVATIONS, "_fused_sdp_choice"))
 #: Reductions that are computed in the dtype of the tensor that they go into.
 TO_OUTS_DTYPE = ("sum.dim_IntList", "mean.dim", "linalg_vector_norm")
+#: Operators that move for complex numbers alone, and that models call too often for a function in Python.
+REAL_IN_C = ("mul.Tensor", "mul_.Tensor", "div.Tensor", "div_.Tensor", "neg")
 #: Where calls of all threads of the process pass.
 PROCESS_KEYS = ("CPU", "QuantizedCPU", "CUDA")
 
@@ -130,7 +152,7 @@ def _wrap_into(name: str, stock: Function, plain: Function, in_place: bool) -> F
         if result.dtype != out.dtype and name not in STILL_ELSEWHERE:
             # Stock's says that it is wrong, or rounds in another place.
             stock(keys, *args, **{**kwargs, next(k for k in kwargs if kwargs[k] is out): torch.empty_like(out)})
-            refused(active, name, NotImplemented, [*args, out], inputs)
+            refused(active, name, NotImplemented, (*args, out), inputs)
             return stock(keys, *args, **kwargs)
         active.invariant[name] += 1
         if out.shape != result.shape:
@@ -142,12 +164,15 @@ def _wrap_into(name: str, stock: Function, plain: Function, in_place: bool) -> F
 
 def _operators() -> list[str]:
     """Those that autograd does not look through."""
-    return [name for name in (*functions, *ELEMENTWISE, *MOVING) if not has(name, "CompositeImplicitAutograd")]
+    return [name for name in (*functions, *ELEMENTWISE) if not has(name, "CompositeImplicitAutograd")]
 
 
 def _install_operator(library: Any, name: str, key: str) -> list[str]:
     """Registers an operator and its variants; returns their names."""
-    stock_of = beneath if key == KEY else partial(kernel, key=key)
+
+    def stock_of(operator: str) -> Function:
+        return beneath(operator) if key == KEY else taking_numbers(operator, kernel(operator, key))
+
     names, plain = [name], stock_of(name)
     for variant, in_place in variants(name):
         if has(variant, "CPU"):
@@ -155,9 +180,53 @@ def _install_operator(library: Any, name: str, key: str) -> list[str]:
             names.append(variant)
     run = _wrap(name, plain)
     if _level and key != "CUDA":
-        run = _core.TorchKernel(name, kernel(name, "CPU"), run, name in ELEMENTWISE)
+        run = _core.TorchKernel(name, taking_numbers(name, kernel(name, "CPU")), run, name in ELEMENTWISE)
     library.impl(name, run, key, with_keyset=True)
     return names
+
+
+def _pass_others(libraries: dict[str, Any], ours: set[str]) -> None:
+    """Operators that stand still take no notice of the key; others, in full names, pass our refusal."""
+    fallback: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
+    # For operators that are known to none, such as those that are made later.
+    fallback.fallback(refuse_unknown, KEY, with_keyset=True)
+    libraries["_"] = fallback
+    _made.update(torch.library._defs)
+    for operator in torch._C._dispatch_get_all_op_names():
+        if operator not in ours and not has(operator, "CompositeImplicitAutograd"):
+            _pass_other(libraries, operator)
+
+
+def _pass_new() -> None:
+    """Operators that Python made since: the fallback is for those alone that have no default kernel."""
+    new = torch.library._defs - _made
+    if not new:
+        return
+    _made.update(new)
+    names = {"".join(name.split()) for name in new}  # some are as they stand in a schema of several lines
+    for operator in names.intersection(torch._C._dispatch_get_all_op_names()):
+        if not has(operator, "CompositeImplicitAutograd"):
+            _pass_other(_libraries[KEY], operator)
+
+
+def _pass_other(libraries: dict[str, Any], operator: str) -> None:
+    namespace, _, name = operator.partition("::")
+    library = library_of(libraries, namespace)
+    default = any(has(operator, f"CompositeExplicitAutograd{kind}") for kind in ("", "NonFunctional"))
+    if not stands_still(operator):
+        # Others get there by the fallback; these would run the operator's default kernel instead.
+        if default:
+            library.impl(name, refusal(operator.removeprefix("aten::"), beneath(operator)), KEY, with_keyset=True)
+    elif moving_with(operator) is not None:
+        run = _in_part(operator, beneath(operator))
+        if _level and name in REAL_IN_C:
+            run = _core.TorchKernel(name, kernel(name, "CPU"), run, False)
+        library.impl(name, run, KEY, with_keyset=True)
+    elif not has(operator, "BackendSelect"):
+        library.impl(name, torch.library.fallthrough_kernel, KEY)
+    # PyTorch collects the keys of such a call anew, and minds no fallthrough.
+    elif not default and any("Tensor" in str(a.type) for a in schema(operator).arguments):
+        library.impl(name, _passing(operator), KEY, with_keyset=True)
 
 
 def _passing(operator: str) -> Function:
@@ -165,26 +234,38 @@ def _passing(operator: str) -> Function:
     return lambda keys, *args, **kwargs: redispatch(keys & below, *args, **kwargs)
 
 
-def _pass_others(library: Any, ours: set[str]) -> None:
-    """All operators but ours, in full, take no notice of the key."""
-    fallback: Any = torch.library.Library("_", "IMPL")  # type: ignore[no-untyped-call]
-    fallback.fallback(torch.library.fallthrough_kernel, KEY)
-    libraries = {"_": fallback, "aten": library}
-    for operator in torch._C._dispatch_get_all_op_names():
-        namespace, _, name = operator.partition("::")
-        if operator in ours or has(operator, "CompositeImplicitAutograd"):
-            continue
-        if namespace not in libraries:
-            libraries[namespace] = torch.library.Library(namespace, "IMPL")  # type: ignore[no-untyped-call]
-        default = any(has(operator, f"CompositeExplicitAutograd{kind}") for kind in ("", "NonFunctional"))
-        if not has(operator, "BackendSelect"):
-            # Without this they would run the operator's default kernel instead of the device's.
-            if default:
-                libraries[namespace].impl(name, torch.library.fallthrough_kernel, KEY)
-        elif not default and any("Tensor" in str(a.type) for a in overload(operator)._schema.arguments):
-            # PyTorch collects the keys of such a call anew, and minds no fallthrough.
-            libraries[namespace].impl(name, _passing(operator), KEY, with_keyset=True)
-    _libraries["others"] = libraries
+def _in_part(operator: str, stock: Function) -> Function:
+    """An operator that moves for some arguments alone, or for all."""
+    name = operator.removeprefix("aten::")
+    run = refusal(name, stock, moving_with(operator))
+    base, in_place = name.replace("_.", ".").removesuffix("_"), "_." in name or name.endswith("_")
+    return _with_complex(base, run, in_place) if base in COMPLEX else run
+
+
+@cache
+def _stock_complex(name: str) -> Function:
+    """PyTorch's kernel, as it was before we came."""
+    return kernel(name, "CPU")
+
+
+def _with_complex(name: str, refuse: Function, in_place: bool) -> Function:
+    stock = _stock_complex(name)
+
+    def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        active = current()
+        if active is None or kwargs or device_of(keys) != Key.CPU or not of_complex(*args):
+            return refuse(keys, *args, **kwargs)
+        result = complex_elementwise(partial(stock, keys), args)
+        if (
+            result is NotImplemented
+            or result is WRONG
+            or (in_place and (result.dtype, result.shape) != (args[0].dtype, args[0].shape))
+        ):
+            return refuse(keys, *args)
+        active.invariant[name] += 1
+        return args[0].copy_(result) if in_place else result
+
+    return run
 
 
 def install(process: bool = False) -> None:
@@ -199,25 +280,30 @@ def install(process: bool = False) -> None:
         for key in (KEY, *PROCESS_KEYS) if process else (KEY,):
             if key != "CUDA" or torch.cuda.is_available():
                 _install(key)
+        _pass_new()
 
 
 def _install(key: str) -> None:
     if key in _libraries:
         return
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    ours, operators, packed = set(), _operators(), packed_operators()
+    libraries: dict[str, Any] = {}
+    library, operators = library_of(libraries, "aten"), _operators()
+    ours: set[str] = set()
+    _libraries[key] = libraries
     if key == "QuantizedCPU":
         refuse_operators(library, operators, key)
-    else:
-        for name in operators:
-            if key == KEY or has_any(name, key):  # some are of CPUs alone
-                ours.update(_install_operator(library, name, key))
-    _libraries[key] = library, refuse_packed(packed, key)
-    if key != KEY:
+        refuse_packed(libraries, key)
         return
-    _pass_others(library, {*map(full, ours), *packed})
+    for name in operators:
+        if key == KEY or has_any(name, key):  # some are of CPUs alone
+            ours.update(map(full, _install_operator(library, name, key)))
+    if key != KEY:
+        refuse_in_all_threads(libraries, ours, key, _in_part, REAL_IN_C if _level and key == "CPU" else ())
+        return
+    _pass_others(libraries, ours)
     for layout in LAYOUTS:
         moving = [name for name in operators if layout == "MkldnnCPU" or name not in STILL_ELSEWHERE]
-        of_layout: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-        refuse_operators(of_layout, [*moving, *OF_LAYOUTS], layout)
-        _libraries[layout] = of_layout, refuse_packed(packed, layout)
+        of_layout: dict[str, Any] = {}
+        refuse_operators(library_of(of_layout, "aten"), [*moving, *OF_LAYOUTS], layout)
+        refuse_packed(of_layout, layout)
+        _libraries[layout] = of_layout

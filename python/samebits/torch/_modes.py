@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import torch
@@ -42,19 +42,20 @@ class Mode:
     strict: bool = False
     limit: int | None = None  #: None: the process's
     amx: bool = False  #: products of bfloat16 in amx-1
+    allow: frozenset[str] = frozenset()  #: what strict modes count as others do
     invariant: Counter[str] = field(default_factory=Counter)
     stock: Counter[str] = field(default_factory=Counter)
 
     def refuse(self, name: str, tensors: list[torch.Tensor]) -> None:
         """Counts a call that samebits does not take; a strict mode raises."""
-        if self.strict:
+        if self.strict and name not in self.allow:
             shapes = ", ".join("nested" if t.is_nested else str(tuple(t.shape)) for t in tensors)
             devices = "/".join(dict.fromkeys(t.device.type for t in tensors))
             layouts = "/".join(dict.fromkeys(layout for t in tensors if (layout := layout_name(t)) != "strided"))
             where = f" in layout {layouts}" if layouts else ""
             raise NotImplementedError(
                 f"samebits has no {name} of {dtypes_of(tensors)}{where} on {devices}, shapes {shapes}: its bits may "
-                "depend on the batch; leave the strict mode to run PyTorch's own"
+                "depend on the batch; leave the strict mode to run PyTorch's own, or name it in `allow`"
             )
         self.count(name, tensors)
 
@@ -90,7 +91,9 @@ def _enter_innermost() -> None:
     torch._C._dispatch_tls_set_dispatch_key_included(KEY, bool(stack))
 
 
-def _make(strict: bool, limit: int | None, order: str | None, process: bool = False) -> Mode:
+def _make(strict: bool, limit: int | None, order: str | None, allow: Collection[str], process: bool = False) -> Mode:
+    if isinstance(allow, str):
+        raise TypeError(f"allow is '{allow}'; want a collection of operators' names")
     if limit is not None and not 1 <= limit <= UNLIMITED:
         raise ValueError(f"limit is {limit}; want None (the process's limit, or none) or a number of rows from 1 up")
     if order not in (None, *ORDERS):
@@ -98,19 +101,22 @@ def _make(strict: bool, limit: int | None, order: str | None, process: bool = Fa
     from ._install import install
 
     install(process)
-    return Mode(strict, limit, order == "amx-1")
+    return Mode(strict, limit, order == "amx-1", frozenset(allow))
 
 
 @contextlib.contextmanager
-def mode(strict: bool = False, limit: int | None = None, order: str | None = None) -> Iterator[Mode]:
+def mode(
+    strict: bool = False, limit: int | None = None, order: str | None = None, allow: Collection[str] = ()
+) -> Iterator[Mode]:
     """Calls of this thread follow the order until the block ends. Modes nest; other threads are not touched.
 
     strict: raise NotImplementedError for operations that may move and that samebits does not have.
     limit: products of more rows run on stock kernels and are counted, in strict modes too; None: the process's limit
         (samebits.set_limit), which is off at first: all follow the order.
     order: "portable-1", the default; or "amx-1": products of bfloat16 as AMX's matrix unit computes them, on any
-        machine, and all else in portable-1."""
-    entered = _make(strict, limit, order)
+        machine, and all else in portable-1.
+    allow: names of operators, as `report` and the errors have them, that are counted in a strict mode too."""
+    entered = _make(strict, limit, order, allow)
     _modes.stack.append(entered)
     _enter_innermost()
     try:
@@ -125,9 +131,11 @@ def mode(strict: bool = False, limit: int | None = None, order: str | None = Non
         _enter_innermost()
 
 
-def enable(strict: bool = False, limit: int | None = None, order: str | None = None) -> None:
+def enable(
+    strict: bool = False, limit: int | None = None, order: str | None = None, allow: Collection[str] = ()
+) -> None:
     """The same for all threads that are in no mode of their own, until disable()."""
-    _core.torch_default(_make(strict, limit, order, process=True))
+    _core.torch_default(_make(strict, limit, order, allow, process=True))
 
 
 def disable() -> None:

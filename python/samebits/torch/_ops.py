@@ -62,4 +62,11 @@ def alike(first: Tensor, *others: Tensor | None) -> bool:
 
 
 def tensors_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Tensor]:
-    return [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+    """Also those of lists."""
+    found: list[Tensor] = []
+    for a in (*args, *kwargs.values()):
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif isinstance(a, (list, tuple)):
+            found.extend(t for t in a if isinstance(t, Tensor))
+    return found

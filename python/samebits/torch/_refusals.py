@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import re
+import threading
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
 
-from ._dispatcher import Key, beneath, device_of, has, has_any, kernel, variants
+from .. import _core
+from ._dispatcher import Key, below, device_of, has, has_any, kernel, taking_numbers, variants
 from ._modes import KEY, Mode, current
 from ._ops import ABOVE, WRONG, Function, tensors_of
+from ._still import moves_complex, moves_elsewhere, stands_still
 
-#: Operators of dense tensors.
-MOVING = (
-    "convolution",
-    "native_batch_norm",
-    "prod.dim_int",
-    "_cdist_forward",
-    "_addmm_activation",
-    "_embedding_bag",
-    "_native_multi_head_attention",
-    "_transformer_encoder_layer_fwd",
-    "mkldnn_rnn_layer",  # nn.LSTM
-    "quantized_lstm.input",
-    "quantized_lstm.data",
-    "quantized_gru.input",
-    "quantized_gru.data",
-    "_weight_int8pack_mm",
-    "_weight_int4pack_mm_for_cpu",
-    "_dyn_quant_matmul_4bit",
-)
 #: The namespaces of operators on quantised tensors and on weights that are quantised or packed for oneDNN and MKL.
 NAMESPACES = ("quantized", "_quantized", "sparse", "mkl", "mkldnn", "mkldnn_prepacked", "onednn")
-#: Those of them that make and take apart packed weights, or ask.
-PACKING = re.compile(r"(prepack|unpack)(?!ed)|pack_|::make_|reorder|data_ptr|nbytes|serialized")
 #: Layouts whose kernels the dispatcher takes before it looks at a thread's own keys.
 LAYOUTS = ("SparseCPU", "SparseCsrCPU", "NestedTensorCPU", "MkldnnCPU")
-#: Operators that only tensors of such layouts have.
+#: Operators that move, and those that only tensors of such layouts have.
 OF_LAYOUTS = (
+    "convolution",
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
     "mv",
     "hspmm",
     "sspaddmm.out",
@@ -81,30 +66,141 @@ def inputs_of(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kwargs.items() if key not in ("out", "grad_input")}
 
 
+class _StockParts(threading.local):
+    """Whether this thread is within an operator that was counted: what that is made of is not counted again."""
+
+    inside = False
+
+
+stock_parts = _StockParts()
+
+
+def run_stock(stock: Function, *args: Any, **kwargs: Any) -> Any:
+    """A call that was counted."""
+    if stock_parts.inside:
+        return stock(*args, **kwargs)
+    stock_parts.inside = True
+    try:
+        return stock(*args, **kwargs)
+    finally:
+        stock_parts.inside = False
+
+
 def refused(active: Mode, name: str, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Counts a call that stock is to run, or raises, unless it is stock that is to say what is wrong with it."""
-    if result is WRONG:
+    if result is WRONG or stock_parts.inside:
         return
     tensors = tensors_of(args, kwargs)
     if result is ABOVE:
         active.count(name, tensors)
         return
-    # Sums of integers have no order.
-    if any(t.is_floating_point() or t.is_complex() or t.is_quantized for t in tensors):
+    # Sums of integers have no order, unless they are of floats.
+    dtype = kwargs.get("dtype")
+    if any(t.is_floating_point() or t.is_complex() or t.is_quantized for t in tensors) or (
+        tensors and isinstance(dtype, torch.dtype) and (dtype.is_floating_point or dtype.is_complex)
+    ):
         active.refuse(name, tensors)
 
 
-def refusal(name: str, stock: Function) -> Function:
-    """The operator where samebits has no kernel for it."""
+def refusal(name: str, stock: Function, only: Callable[..., bool] | None = None) -> Function:
+    """The operator where samebits has no kernel for it, or for calls of `only` these arguments."""
 
     def run(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
         active = current()
+        if only is not None and not only(*args, **kwargs):
+            return stock(keys, *args, **kwargs)
         # On the meta device there are no bits.
         if active is not None and device_of(keys) != Key.Meta:
             refused(active, name, NotImplemented, args, inputs_of(kwargs))
-        return stock(keys, *args, **kwargs)
+        return run_stock(stock, keys, *args, **kwargs)
 
     return run
+
+
+def of_complex(*args: Any, **kwargs: Any) -> bool:
+    return any(t.is_complex() for t in tensors_of(args, kwargs))
+
+
+def _accumulates(x: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False) -> bool:
+    return accumulate
+
+
+def of_elsewhere(*args: Any, **kwargs: Any) -> bool:
+    return any(t.device.type not in ("cpu", "meta") for t in tensors_of(args, kwargs))
+
+
+#: Operators that move for some arguments alone, besides those that stand still but for complex numbers, or on CPUs.
+MOVING_WITH = {"aten::_index_put_impl_": _accumulates}
+
+
+def moving_with(operator: str) -> Callable[..., bool] | None:
+    """What of an operator's calls move, if not all or none do. Those with a default kernel are made of others."""
+    found = [MOVING_WITH[operator]] if operator in MOVING_WITH else []
+    if not has(operator, "CompositeExplicitAutograd"):
+        found += [of_complex] * moves_complex(operator) + [of_elsewhere] * (has_devices() and moves_elsewhere(operator))
+    if len(found) < 2:
+        return found[0] if found else None
+    return lambda *args, **kwargs: any(moves(*args, **kwargs) for moves in found)
+
+
+def has_devices() -> bool:
+    """Whether there are other devices than CPUs: where there are none a look at the tensors' takes time alone."""
+    return torch.accelerator.is_available()
+
+
+def refuse_unknown(keys: torch._C.DispatchKeySet, operator: Any, *args: Any, **kwargs: Any) -> Any:
+    """What runs in a mode in front of operators that no list knows."""
+    active = current()
+    if active is not None and device_of(keys) != Key.Meta:
+        refused(active, operator.name().removeprefix("aten::"), NotImplemented, args, inputs_of(kwargs))
+    return run_stock(operator.redispatch, keys & below, *args, **kwargs)
+
+
+def refuse_in_all_threads(
+    libraries: dict[str, Any],
+    ours: set[str],
+    key: str,
+    in_part: Callable[[str, Function], Function],
+    in_c: Collection[str],
+) -> None:
+    """Registers what may move under a device's key, for threads that are in no mode of their own. in_part makes the
+    refusal of an operator and its stock kernel."""
+    for operator in torch._C._dispatch_get_all_op_names():
+        if operator in ours or has(operator, "CompositeImplicitAutograd") or not has(operator, key):
+            continue
+        if stands_still(operator) and moving_with(operator) is None:
+            continue
+        namespace, _, name = operator.partition("::")
+        stock = taking_numbers(operator, kernel(operator, key))
+        run = _in_front(
+            in_part(operator, stock) if stands_still(operator) else refusal(_short(operator), stock), stock, key
+        )
+        if _short(operator) in in_c:
+            run = _core.TorchKernel(name, kernel(operator, key), run, False)
+        library_of(libraries, namespace).impl(name, run, key, with_keyset=True)
+
+
+def _short(operator: str) -> str:
+    return operator.removeprefix("aten::")
+
+
+def _in_front(run: Function, stock: Function, key: str) -> Function:
+    """What runs under a device's or layout's key. Calls of a thread in a mode have passed KEY, but for layouts."""
+    if key in LAYOUTS:
+        return run
+
+    def outside(keys: torch._C.DispatchKeySet, *args: Any, **kwargs: Any) -> Any:
+        inside = torch._C._dispatch_tls_is_dispatch_key_included(KEY)
+        return (stock if inside else run)(keys, *args, **kwargs)
+
+    return outside
+
+
+def library_of(libraries: dict[str, Any], namespace: str) -> Any:
+    """The library of a namespace, made when it is first needed."""
+    if namespace not in libraries:
+        libraries[namespace] = torch.library.Library(namespace, "IMPL")  # type: ignore[no-untyped-call]
+    return libraries[namespace]
 
 
 def _moving(operators: list[str], key: str) -> dict[str, str]:
@@ -122,29 +218,15 @@ def _moving(operators: list[str], key: str) -> dict[str, str]:
 def refuse_operators(library: Any, operators: list[str], key: str) -> None:
     """Registers operators of PyTorch's own under the key of a layout."""
     for variant, name in _moving(operators, key).items():
-        library.impl(variant, refusal(name, kernel(variant, key)), key, with_keyset=True)
+        stock = taking_numbers(variant, kernel(variant, key))
+        library.impl(variant, _in_front(refusal(name, stock), stock, key), key, with_keyset=True)
 
 
-def packed_operators() -> list[str]:
-    """The operators of NAMESPACES that compute, where autograd does not look through them."""
-    return [
-        name
-        for name in torch._C._dispatch_get_all_op_names()
-        if name.partition("::")[0] in NAMESPACES
-        and not PACKING.search(name)
-        and not has(name, "CompositeImplicitAutograd")
-    ]
-
-
-def refuse_packed(names: list[str], key: str) -> list[Any]:
-    """Registers them under a key: KEY, or that of a device or a layout."""
-    libraries: dict[str, Any] = {}
-    for name in names:
+def refuse_packed(libraries: dict[str, Any], key: str) -> None:
+    """Registers the operators of NAMESPACES that compute under a key of quantised tensors or a layout."""
+    for name in torch._C._dispatch_get_all_op_names():
         namespace, _, rest = name.partition("::")
-        if key != KEY and not has(name, key):
-            continue
-        if namespace not in libraries:
-            libraries[namespace] = torch.library.Library(namespace, "IMPL")  # type: ignore[no-untyped-call]
-        stock = beneath(name) if key == KEY else kernel(name, key)
-        libraries[namespace].impl(rest, refusal(name, stock), key, with_keyset=True)
-    return list(libraries.values())
+        if namespace in NAMESPACES and not stands_still(name) and has(name, key):
+            stock = kernel(name, key)
+            run = _in_front(refusal(name, stock), stock, key)
+            library_of(libraries, namespace).impl(rest, run, key, with_keyset=True)
