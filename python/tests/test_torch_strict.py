@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
-from samebits.torch import _dispatcher, _elements, _install, _ops, _refusals, _still  # noqa: E402
+from samebits.torch import _compiled, _dispatcher, _elements, _install, _ops, _refusals, _still  # noqa: E402
 from torch_support import bits, moved  # noqa: E402
 
 F = torch.nn.functional
@@ -279,6 +279,49 @@ def test_compiled(backend):
     with mode_of.mode(strict=True) as active:
         assert bits(compiled(x)) == bits(layer(x)) and not moved(compiled, x)
         assert active.invariant["addmm"]
+
+
+def function(x):
+    return (x.sin() * 2).sum(-1)
+
+
+def test_inductor():
+    """Its kernels are its own: counted, and refused in a strict mode, compiled before it or inside, backward too."""
+    x = torch.randn(5, 33)
+    compiled = torch.compile(function)
+    want = compiled(x)
+    name = f"{_compiled.NAME} float32"
+    with mode_of.mode() as active:
+        assert torch.equal(compiled(x), want) and active.stock == {name: 1}
+    with mode_of.mode(strict=True):
+        with pytest.raises(NotImplementedError, match="no inductor graph: .*backend='aot_eager'"):
+            compiled(x)
+        with pytest.raises(NotImplementedError, match="no inductor graph"):
+            torch.compile(lambda x: x.cos() + 1)(x)
+        torch.compile(function, backend="aot_eager")(x)
+    with mode_of.mode(strict=True, allow=[_compiled.NAME]) as active:
+        compiled(x.clone().requires_grad_()).sum().backward()
+    assert active.stock == {name: 2}
+    mode_of.enable(strict=True)
+    try:
+        with pytest.raises(NotImplementedError, match="no inductor graph"):
+            compiled(x)
+    finally:
+        mode_of.disable()
+    assert torch.equal(compiled(x), want)
+
+
+FIRST = """
+import torch, samebits.torch
+with samebits.torch.mode(strict=True):
+    try: torch.compile(lambda x: x.sin() + 1)(torch.ones(3))
+    except NotImplementedError as error: print(error)
+"""
+
+
+def test_inductor_that_is_imported_in_a_mode():
+    result = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, timeout=300)
+    assert "no inductor graph" in result.stdout, result.stderr
 
 
 # --- CUDA ---

@@ -14,6 +14,7 @@ import torch
 from .. import _core
 from .._functions import _context, _contexts
 from . import _attention, _products, _rows
+from ._compiled import watch
 from ._dispatcher import (
     Key,
     below,
@@ -276,6 +277,7 @@ def install(process: bool = False) -> None:
     with _lock:
         if _level is None:
             _level = _configure()
+            watch()
         # First, since its functions call PyTorch's own kernels, which the others are to cover.
         for key in (KEY, *PROCESS_KEYS) if process else (KEY,):
             if key != "CUDA" or torch.cuda.is_available():

@@ -59,6 +59,15 @@ class Mode:
             )
         self.count(name, tensors)
 
+    def refuse_graph(self, name: str, tensors: list[torch.Tensor]) -> None:
+        """The same for a compiled graph, whose tensors are too many to be named."""
+        if self.strict and name not in self.allow:
+            raise NotImplementedError(
+                f"samebits has no {name}: torch.compile's default backend makes kernels of its own, whose bits may "
+                "depend on the batch; run the module that is not compiled, or compile it with backend='aot_eager'"
+            )
+        self.count(name, tensors)
+
     def above(self, rows: int) -> bool:
         """Whether products of so many rows are left to stock kernels."""
         limit = self.limit or _core.limit()
