@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from conftest import bits
-from guides import blocks, run
+from guides import SESSION, blocks, run, session
 
 
 def numpy_names():
@@ -55,3 +55,18 @@ def test_torch(place, code, model):
             with samebits.torch.mode(strict=True):
                 row = model(torch.cat([torch.randint(3, 100, (2, 11)), tokens])).logits[2:]
             assert torch.equal(row, names["logits"].logits)
+
+
+def test_session(capsys):
+    """What the page shows is what the blocks print, but for the numbers of stock."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    names, threads = {}, torch.get_num_threads()
+    try:
+        for code, shown in session():
+            exec(compile(code, str(SESSION), "exec"), names)
+            have, want = capsys.readouterr().out.splitlines(), shown.splitlines()
+            assert len(have) == len(want)
+            for line, there in zip(have, want, strict=True):
+                assert line == there or (there.startswith("stock") and line.split()[2:] == there.split()[2:]), line
+    finally:
+        torch.set_num_threads(threads)
