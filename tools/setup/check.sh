@@ -3,15 +3,16 @@
 
 c_sources() { git ls-files -z -- '*.c' '*.h' '*.inc' '*.cpp'; }
 
-# clang-format and shellcheck at one version each: others want other things.
+# clang-format, ruff and shellcheck at one version each: others want other things.
 need_checkers() {
-    [[ $(uname -m) == x86_64 ]] || skip "the pinned clang-format and shellcheck are those of x86-64"
+    [[ $(uname -m) == x86_64 ]] || skip "the pinned clang-format, ruff and shellcheck are those of x86-64"
     python_packages check
 }
 
 cmd_fmt() {
     need_checkers
     c_sources | xargs -0 "$VENV/bin/clang-format" -i
+    "$VENV/bin/ruff" format -q python
 }
 
 cmd_check() {
@@ -19,6 +20,8 @@ cmd_check() {
     need_checkers
     c_sources | xargs -0 "$VENV/bin/clang-format" --dry-run -Werror || status=1
     tools/check_layers || status=1
+    "$VENV/bin/ruff" check -q python || status=1
+    "$VENV/bin/ruff" format -q --check python || status=1
     "$VENV/bin/shellcheck" dev .ci/run tools/setup/*.sh || status=1
     return $status
 }

@@ -203,7 +203,7 @@ test_python() {
         step "Python package" test_wheel || true
         step "Python package, MLX" skip "--quick" || true
     else
-        step "PyTorch" get_torch || true
+        if step "PyTorch" get_torch; then step "types of samebits.torch" test_types || true; fi
         step "Python package" test_wheel || true
         step "Python package, MLX" test_mlx || true
     fi

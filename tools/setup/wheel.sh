@@ -27,6 +27,13 @@ get_torch() {
     python_large_packages torch 420 || skip "its packages of 2 GB could not be had within 7 minutes"
 }
 
+# The types of samebits.torch, which are known beside PyTorch's alone.
+test_types() {
+    python_packages mypy
+    "$VENV/bin/python" -c "import torch" || skip "PyTorch is not installed"
+    cd "$ROOT" && "$VENV/bin/python" -m mypy -p samebits.torch
+}
+
 test_wheel() {
     python_packages python
     quietly "install wheel" "${PIP[@]}" install --no-deps --force-reinstall "$BUILD"/wheel/*.whl
