@@ -206,7 +206,7 @@ fi
 [ "$5" != gone ] || kill -SEGV $$
 [ "$5" = bad ] && failed=1 || failed=0
 [ $failed = 0 ] || echo "again: samebits verify" >&2
-printf '{"fuzz": [{"cases": %s, "compared": 6, "failed": %s}]}' "$3" $failed
+printf '{"fuzz": [{"form": "f32", "order": "portable-1", "cases": %s, "compared": 6, "failed": %s}]}' "$3" $failed
 exit $failed
 """
 
@@ -222,8 +222,8 @@ exit $failed
     def test_holds(self):
         code, output = self.run_tool("good good other")
         self.assertEqual((code, "2 ops, 0 failed" in output), (0, True), output)
-        self.assertRegex(output, r"good +1 +3 +6 +0 ")  # 5 cases over two forms, rounded up
-        self.assertRegex(output, r"other +1 +5 +6 +0 ")
+        self.assertRegex(output, r"good +1 +3 +18 +0 ")  # 5 cases over two forms, rounded up, a process each
+        self.assertRegex(output, r"other +1 +5 +30 +0 ")
 
     def test_a_case_differs(self):
         code, output = self.run_tool("good bad")
