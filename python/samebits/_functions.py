@@ -48,11 +48,17 @@ _FLOATS = ("float32", "float16", "bfloat16")
 _WIDE = ("float64", "complex64")
 
 
+def _packable(array: Any) -> Any:
+    """The memory of an array that is packed, so that no gradient is expected of it."""
+    return _arrays.borrow(_arrays.constant(array))
+
+
 class Weights:
     """Weights packed once for many products. Packing never changes a bit.
 
     w: (N, K) for a float format; for a GGUF format uint8 (N, bytes of a row). ``format`` defaults to w's own dtype.
-    w is not needed afterwards, and no gradient flows to it. Raises ValueError, TypeError, BufferError."""
+    MLX's formats have constructors of their own. The arrays are not needed afterwards, and no gradient flows to them.
+    Raises ValueError, TypeError, BufferError."""
 
     __slots__ = ("_core",)
 
@@ -67,6 +73,30 @@ class Weights:
                 raise TypeError(f"w is {dtype}; name its format, one of {', '.join(formats())}")
             format = names[dtype]
         self._core = _core.Weights(_context(), _arrays.lend(w), format)
+
+    @classmethod
+    def from_affine(cls, w: Any, scales: Any, biases: Any, *, bits: int, group_size: int) -> Weights:
+        """Weights of what mlx.core.quantize gives in mode "affine".
+
+        w: uint32 (N, K * bits / 32); scales, biases: (N, K / group_size), float32, float16 or bfloat16; bits: 2, 3, 4,
+        5, 6 or 8; group_size: 32, 64 or 128. Raises as Weights."""
+        return cls._of(
+            _core.weights_affine(_context(), _packable(w), _packable(scales), _packable(biases), bits, group_size)
+        )
+
+    @classmethod
+    def from_scaled(cls, w: Any, scales: Any, format: str) -> Weights:
+        """Weights of what mlx.core.quantize gives in a mode of small floats.
+
+        format: "mlx_mxfp4", "mlx_mxfp8" or "mlx_nvfp4"; w: uint32 (N, K * bits / 32), or its bytes; scales: uint8
+        (N, K / 32), of mlx_nvfp4 (N, K / 16). Raises as Weights."""
+        return cls._of(_core.weights_scaled(_context(), _packable(w), _packable(scales), format))
+
+    @classmethod
+    def _of(cls, core: _core.Weights) -> Weights:
+        weights = cls.__new__(cls)
+        weights._core = core
+        return weights
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -43,6 +43,10 @@ int sbp_order(const char *name);
 int sbp_format(const char *name);
 int sbp_activation(const char *name);
 
+/* Weights of MLX's tensors: (context, w, scales, biases, bits, group), and (context, w, scales, format). */
+PyObject *sbp_weights_affine(PyObject *module, PyObject *args);
+PyObject *sbp_weights_scaled(PyObject *module, PyObject *args);
+
 /* Adds the types Context and Weights. */
 int sbp_add_types(PyObject *module);
 extern PyTypeObject *sbp_context_type, *sbp_weights_type;

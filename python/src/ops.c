@@ -247,7 +247,7 @@ static PyObject *formats(PyObject *self, PyObject *unused)
         const samebits_format f = (samebits_format)i;
         size_t bytes = 0;
         const int64_t block = samebits_format_block(f);
-        if (samebits_weights_size(f, 0, 0, &bytes)) continue; /* affine: weights of three tensors, from C only */
+        if (samebits_weights_size(f, 0, 0, &bytes)) continue; /* of several tensors: from_affine, from_scaled */
         samebits_format_row_size(f, block, &bytes);
         PyObject *sizes = Py_BuildValue("Ln", (long long)block, (Py_ssize_t)bytes);
         if (!sizes || PyDict_SetItemString(list, samebits_format_name(f), sizes)) Py_CLEAR(list);
@@ -287,6 +287,8 @@ PyMethodDef sbp_methods[] = {
     {"layer_norm", layer_norm, METH_VARARGS, NULL},
     {"activate", activate, METH_VARARGS, NULL},
     {"formats", formats, METH_NOARGS, NULL},
+    {"weights_affine", sbp_weights_affine, METH_VARARGS, NULL},
+    {"weights_scaled", sbp_weights_scaled, METH_VARARGS, NULL},
     {"limit", limit, METH_NOARGS, NULL},
     {"set_limit", set_limit, METH_O, NULL},
     {"torch_configure", (PyCFunction)(void (*)(void))sbp_torch_configure, METH_VARARGS | METH_KEYWORDS, NULL},

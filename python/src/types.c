@@ -129,6 +129,19 @@ static PyType_Spec context_spec = {"samebits._core.Context", sizeof(sbp_context)
 
 /* --- Weights --- */
 
+/* Takes the weights of a call that gave `status`. */
+static PyObject *weights_object(PyTypeObject *type, samebits_status status, samebits_weights *weights)
+{
+    if (status) return sbp_result(status);
+    sbp_weights *self = (sbp_weights *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (!self) {
+        samebits_weights_destroy(&weights);
+        return NULL;
+    }
+    self->weights = weights;
+    return (PyObject *)self;
+}
+
 static PyObject *weights_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *keys[] = {"context", "w", "format", NULL};
@@ -144,14 +157,52 @@ static PyObject *weights_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     Py_BEGIN_ALLOW_THREADS status = samebits_weights_prepare(((sbp_context *)context)->context, tensor.tensor,
                                                              (samebits_format)format, NULL, &weights);
     Py_END_ALLOW_THREADS sbp_release(&tensor);
-    if (status) return sbp_result(status);
-    sbp_weights *self = (sbp_weights *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    if (!self) {
-        samebits_weights_destroy(&weights);
+    return weights_object(type, status, weights);
+}
+
+PyObject *sbp_weights_affine(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *context, *w, *scales, *biases;
+    int bits, group;
+    sbp_tensor tensors[3] = {{0}};
+    if (!PyArg_ParseTuple(args, "O!OOOii:weights_affine", sbp_context_type, &context, &w, &scales, &biases, &bits,
+                          &group))
         return NULL;
+    PyObject *result = NULL;
+    if (sbp_import(w, "w", SBP_INPUT, &tensors[0]) && sbp_import(scales, "scales", SBP_INPUT, &tensors[1]) &&
+        sbp_import(biases, "biases", SBP_INPUT, &tensors[2])) {
+        samebits_weights *weights = NULL;
+        samebits_status status;
+        Py_BEGIN_ALLOW_THREADS status =
+            samebits_weights_prepare_affine(((sbp_context *)context)->context, tensors[0].tensor, tensors[1].tensor,
+                                            tensors[2].tensor, bits, group, NULL, &weights);
+        Py_END_ALLOW_THREADS result = weights_object(sbp_weights_type, status, weights);
     }
-    self->weights = weights;
-    return (PyObject *)self;
+    for (int i = 0; i < 3; i++) sbp_release(&tensors[i]);
+    return result;
+}
+
+PyObject *sbp_weights_scaled(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *context, *w, *scales;
+    const char *name;
+    sbp_tensor tensors[2] = {{0}};
+    if (!PyArg_ParseTuple(args, "O!OOs:weights_scaled", sbp_context_type, &context, &w, &scales, &name)) return NULL;
+    const int format = sbp_format(name);
+    PyObject *result = NULL;
+    if (format >= 0 && sbp_import(w, "w", SBP_INPUT, &tensors[0]) &&
+        sbp_import(scales, "scales", SBP_INPUT, &tensors[1])) {
+        samebits_weights *weights = NULL;
+        samebits_status status;
+        Py_BEGIN_ALLOW_THREADS status =
+            samebits_weights_prepare_scaled(((sbp_context *)context)->context, tensors[0].tensor, tensors[1].tensor,
+                                            (samebits_format)format, NULL, &weights);
+        Py_END_ALLOW_THREADS result = weights_object(sbp_weights_type, status, weights);
+    }
+    for (int i = 0; i < 2; i++) sbp_release(&tensors[i]);
+    return result;
 }
 
 static void weights_dealloc(PyObject *object)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -15,6 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import samebits
+from c_door import dl, library
 from conftest import bits
 
 DTYPES = {"f32": np.dtype(np.float32), "f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
@@ -66,33 +66,11 @@ def numbers_of_q4_0(w):
 # --- the C library ---
 
 
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        *(("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device", ctypes.c_int32)),
-        *(("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)),
-        *(("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64)),
-    ]
-
-
 class AttentionParams(ctypes.Structure):
     _fields_ = [
         *(("size", ctypes.c_size_t), ("scale", ctypes.c_float), ("softcap", ctypes.c_float), ("causal", ctypes.c_int)),
         ("others", ctypes.c_uint64 * 32),
     ]
-
-
-def dl(array):
-    code = {"u": 1, "f": 2}.get(array.dtype.kind, 4)
-    shape = (ctypes.c_int64 * array.ndim)(*array.shape)
-    return DLTensor(array.ctypes.data, 1, 0, array.ndim, code, 8 * array.itemsize, 1, shape, None, 0)
-
-
-@functools.cache
-def library():
-    found = ctypes.CDLL(str(pathlib.Path(samebits.__file__).parent / "lib" / "libsamebits.so.0"))
-    context = ctypes.c_void_p()
-    assert found.samebits_create(ctypes.byref(context), None) == 0
-    return found, context
 
 
 def c_library(case, x=None, w=None, q=None, k=None, v=None):
