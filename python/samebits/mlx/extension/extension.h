@@ -156,8 +156,6 @@ using Weights = std::unique_ptr<samebits_weights, Destroy>;
 
 // One matrix (N, K) packed; biases is null for the float formats.
 Weights prepare(samebits_context *context, Tensor w, Tensor scales, Tensor *biases, const Quantization &q);
-// A matrix of a float format as f32 (N, K): the numbers that the packed one multiplies with.
-Tensor dequantize(const Tensor &w, const Tensor &scales, const Quantization &q);
 
 // --- packing.cpp ---
 

@@ -1,13 +1,11 @@
 // Products as MLX primitives: what is computed once their turn on a stream of the CPU comes.
 #include "extension.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <functional>
 
 #include <mlx/backend/cpu/encoder.h>
-#include <mlx/types/half_types.h>
 
 namespace samebits_mlx
 {
@@ -23,31 +21,6 @@ struct Call {
     Arrays in;
     mx::array out;
 };
-
-// f32 into `out`, whatever its dtype.
-void round_into(const Tensor &from, Tensor &out)
-{
-    const auto *f = reinterpret_cast<const float *>(from.data);
-    const int64_t count = out.rows() * out.dim(1);
-    if (out.dtype.code == kDLBfloat)
-        std::transform(f, f + count, reinterpret_cast<mx::bfloat16_t *>(out.data),
-                       [](float x) { return mx::bfloat16_t(x); });
-    else
-        std::transform(f, f + count, reinterpret_cast<mx::float16_t *>(out.data),
-                       [](float x) { return mx::float16_t(x); });
-}
-
-// a @ b with b in f32, whatever a's dtype: the f32 result rounded once.
-void mixed_matmul(samebits_context *context, Tensor a, Tensor b, Tensor out)
-{
-    if (out.dtype.bits == 32) {
-        check(samebits_matmul(context, a.dl(), b.dl(), nullptr, out.dl()));
-        return;
-    }
-    Tensor wide(out.shape, FLOAT32);
-    check(samebits_matmul(context, a.dl(), b.dl(), nullptr, wide.dl()));
-    round_into(wide, out);
-}
 
 void dense(const Call &call, const std::shared_ptr<Packed> &place, samebits_epilogue epilogue)
 {
@@ -97,8 +70,12 @@ struct Matrices {
     void multiply(samebits_context *context, int64_t i, const Quantization &q, Tensor x, Tensor out) const
     {
         Tensor packed = w.matrix(i), scale = scales.matrix(i);
-        if (!biases) return mixed_matmul(context, x, dequantize(packed, scale, q), out);
         if (packed.strides[1] != 1) packed = packed.contiguous();
+        if (!biases) {
+            check(samebits_matmul_scaled(context, x.dl(), packed.dl(), scale.dl(), q.format(), 0,
+                                         SAMEBITS_ORDER_PORTABLE_1, nullptr, out.dl()));
+            return;
+        }
         Tensor bias = biases->matrix(i);
         check(samebits_matmul_affine(context, x.dl(), packed.dl(), scale.dl(), bias.dl(), q.bits, q.group, 0,
                                      SAMEBITS_ORDER_PORTABLE_1, nullptr, out.dl()));
