@@ -22,6 +22,12 @@ def set_limit(rows: int) -> None:
     _core.set_limit(rows)
 
 
+def check(limit: int | None) -> None:
+    """Raises ValueError if this is no limit of a mode."""
+    if limit is not None and not 1 <= limit <= UNLIMITED:
+        raise ValueError(f"limit is {limit}; want None (the process's limit, or none) or a number of rows from 1 up")
+
+
 def from_environment(*names: str) -> int | None:
     """The limit that the first of these variables names which is set; None without one. Raises ValueError."""
     for name in names:

@@ -259,7 +259,7 @@ def test_limit():
 @pytest.mark.parametrize("name", ["SAMEBITS_LIMIT", "MLX_METAL_BATCH_INVARIANT_LIMIT"])
 def test_limit_of_the_environment(name, monkeypatch):
     try:
-        for text, limit in (("8", 8), ("unlimited", sm._modes.UNLIMITED), ("0", 0)):
+        for text, limit in (("8", 8), ("unlimited", sm._modes._limits.UNLIMITED), ("0", 0)):
             monkeypatch.setenv(name, text)
             sm.limit_from_environment()
             assert sm.get_batch_invariant_limit() == limit

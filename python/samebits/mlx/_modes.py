@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .. import _functions
-from .._limits import UNLIMITED, from_environment
+from .. import _functions, _limits
 from . import _extension
 
 set_packing_budget = _extension.set_packing_budget
@@ -76,8 +75,7 @@ def batch_invariant_mode(strict: bool = True, limit: int | None = None) -> Itera
     limit: dense products of more rows are MLX's own; None: the process's limit, or none.
 
     Raises ValueError if the limit is below 1."""
-    if limit is not None and not 1 <= limit <= UNLIMITED:
-        raise ValueError(f"limit is {limit}; want None (no limit) or a number of rows from 1 up")
+    _limits.check(limit)
     from ._patches import install
 
     install()
@@ -124,6 +122,6 @@ def set_batch_invariant_limit(limit: int) -> int:
 
 def limit_from_environment() -> None:
     """Sets the limit that SAMEBITS_LIMIT, or else MLX_METAL_BATCH_INVARIANT_LIMIT, names. Raises ValueError."""
-    limit = from_environment("SAMEBITS_LIMIT", "MLX_METAL_BATCH_INVARIANT_LIMIT")
+    limit = _limits.from_environment("SAMEBITS_LIMIT", "MLX_METAL_BATCH_INVARIANT_LIMIT")
     if limit is not None:
         set_batch_invariant_limit(limit)

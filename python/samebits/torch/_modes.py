@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from .. import _core
+from .. import _core, _limits
 from .._arrays import layout_name
-from .._limits import UNLIMITED
 
 #: The key of PyTorch's dispatcher that a thread in a mode adds to those of its tensors. It stands below autograd and
 #: above the devices, and nothing in PyTorch uses it: it was made for other packages' random generators.
@@ -103,8 +102,7 @@ def _enter_innermost() -> None:
 def _make(strict: bool, limit: int | None, order: str | None, allow: Collection[str], process: bool = False) -> Mode:
     if isinstance(allow, str):
         raise TypeError(f"allow is '{allow}'; want a collection of operators' names")
-    if limit is not None and not 1 <= limit <= UNLIMITED:
-        raise ValueError(f"limit is {limit}; want None (the process's limit, or none) or a number of rows from 1 up")
+    _limits.check(limit)
     if order not in (None, *ORDERS):
         raise ValueError(f"there is no order '{order}' for float tensors; want {' or '.join(map(repr, ORDERS))}")
     from ._install import install
