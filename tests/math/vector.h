@@ -19,6 +19,8 @@ enum { MATH_BLOCK = 256 };
 /* out[i] = function(in[i]) for MATH_BLOCK elements. */
 typedef void math_map(math_function function, const float *in, float *out);
 math_map math_map_avx2, math_map_avx512, math_map_neon;
+/* The same, by the form of fewer operations that kernels use where no lane needs more. */
+math_map math_map_short_avx2, math_map_short_avx512, math_map_short_neon;
 
 /* The vector form of sb_exp_weight, and the hardware's conversions. */
 typedef void math_weights(const float *in, int32_t *out);
