@@ -203,6 +203,7 @@ if [ "$1" = info ]; then
     printf ']}'
     exit
 fi
+[ -z "$CALLS" ] || echo "$7 $3" >> "$CALLS"
 [ "$5" != gone ] || kill -SEGV $$
 [ "$5" = bad ] && failed=1 || failed=0
 [ $failed = 0 ] || echo "again: samebits verify" >&2
@@ -210,13 +211,13 @@ printf '{"fuzz": [{"form": "f32", "order": "portable-1", "cases": %s, "compared"
 exit $failed
 """
 
-    def run_tool(self, ops):
+    def run_tool(self, ops, cases=5, calls=""):
         with tempfile.TemporaryDirectory() as folder:
             program = pathlib.Path(folder, "samebits")
             program.write_text(self.PROGRAM)
             program.chmod(0o755)
-            done = subprocess.run([sys.executable, str(ROOT / "tools/fuzz_ops"), str(program), "--cases", "5"],
-                                  capture_output=True, text=True, env={**os.environ, "OPS": ops})
+            done = subprocess.run([sys.executable, str(ROOT / "tools/fuzz_ops"), str(program), "--cases", str(cases)],
+                                  capture_output=True, text=True, env={**os.environ, "OPS": ops, "CALLS": calls})
         return done.returncode, done.stdout + done.stderr
 
     def test_holds(self):
@@ -224,6 +225,14 @@ exit $failed
         self.assertEqual((code, "2 ops, 0 failed" in output), (0, True), output)
         self.assertRegex(output, r"good +1 +3 +18 +0 ")  # 5 cases over two forms, rounded up, a process each
         self.assertRegex(output, r"other +1 +5 +30 +0 ")
+
+    def test_cases_of_their_own(self):
+        with tempfile.NamedTemporaryFile("r") as calls:
+            self.run_tool("good", 1000, calls.name)
+            runs = [tuple(map(int, line.split())) for line in calls]
+        cases = sorted(seed + i for seed, count in runs for i in range(count))
+        self.assertGreater(len(runs), 1)
+        self.assertEqual(cases, list(range(cases[0], cases[0] + 1000)))
 
     def test_a_case_differs(self):
         code, output = self.run_tool("good bad")
