@@ -50,6 +50,9 @@ def _operators() -> dict[str, Call]:
         "gelu": lambda: F.gelu(x),
         "softplus": lambda: F.softplus(x),
         "pow 2": lambda: x.pow(2),
+        "mul": lambda: x * x,
+        "mul by a number": lambda: x * 0.5,
+        "mul, complex64": lambda: pairs * pairs,
         "add, not taken": lambda: x + x,
     }
 
