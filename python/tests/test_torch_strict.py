@@ -131,6 +131,21 @@ def test_complex_rope():
         assert not moved(turn, x)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_experts(dtype):
+    """Products of rows with the weights of their experts, as mixtures of experts have them, are samebits' products."""
+    if not hasattr(torch, "_grouped_mm"):
+        pytest.skip("this PyTorch has no such product")
+    x, w = torch.randn(33, 64).to(dtype), torch.randn(4, 64, 48).to(dtype)
+    experts = torch.arange(33) // 9
+    with mode_of.mode(strict=True) as active:
+        sizes = torch.histc(experts.float(), bins=4, min=0, max=3)
+        have = torch._grouped_mm(x, w, offs=sizes.cumsum(0).int())
+        assert bits(have) == bits(torch.cat([x[i : i + 1] @ w[experts[i]] for i in range(33)]))
+    assert active.invariant["mm"] == 4 + 33 and sizes.tolist() == [9, 9, 9, 6]
+
+
 def numbers():
     """Calls with numbers, and tensors of other dtypes, in tensors' places."""
     x, z = torch.rand(3, 5) + 0.1, torch.rand(3, 5, dtype=torch.complex64)

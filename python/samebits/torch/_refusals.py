@@ -134,10 +134,12 @@ MOVING_WITH = {"aten::_index_put_impl_": _accumulates}
 
 
 def moving_with(operator: str) -> Callable[..., bool] | None:
-    """What of an operator's calls move, if not all or none do. Those with a default kernel are made of others."""
+    """What of an operator's calls move, if not all or none do. A default kernel is made of others."""
     found = [MOVING_WITH[operator]] if operator in MOVING_WITH else []
-    if not has(operator, "CompositeExplicitAutograd"):
-        found += [of_complex] * moves_complex(operator) + [of_elsewhere] * (has_devices() and moves_elsewhere(operator))
+    if moves_complex(operator) and not has(operator, "CompositeExplicitAutograd"):
+        found.append(of_complex)
+    if has_devices() and moves_elsewhere(operator):
+        found.append(of_elsewhere)
     if len(found) < 2:
         return found[0] if found else None
     return lambda *args, **kwargs: any(moves(*args, **kwargs) for moves in found)

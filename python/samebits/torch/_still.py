@@ -36,7 +36,7 @@ blackman_window block_diag bucketize cat ccol_indices_copy channel_shuffle clone
 copy_sparse_to_sparse count_nonzero crow_indices_copy cummax cummin dense_dim dequantize detach detach_copy diag_embed
 diagonal_backward diagonal_copy diagonal_scatter embedding empty empty_like empty_permuted empty_quantized
 empty_strided _empty_affine_quantized _empty_per_channel_affine_quantized eq equal expand_copy eye fft_fftfreq
-fft_rfftfreq fill flip fmax fmin from_file full full_like gather gcd ge gt hamming_window hann_window hash_tensor
+fft_rfftfreq fill flip fmax fmin from_file full full_like gather gcd ge gt hamming_window hann_window hash_tensor histc
 im2col index index_copy index_fill index_select indices_copy int_repr is_coalesced is_pinned is_same_size is_set_to
 isin isinf isnan isneginf isposinf kaiser_window kthvalue lcm le lift lift_fresh_copy linspace logical_and logical_not
 logical_or logical_xor logspace lt lu_unpack masked_fill masked_scatter masked_scatter_backward masked_select max
@@ -80,7 +80,7 @@ tanh_backward threshold threshold_backward trace trunc unfold_backward xlogy
 """
 #: Made of operators that a mode sees.
 _MADE_OF_OTHERS = """
-_euclidean_dist _index_put_impl _safe_softmax _sparse_sum _trilinear _unsafe_index_put
+_euclidean_dist _grouped_mm _index_put_impl _safe_softmax _sparse_sum _trilinear _unsafe_index_put
 _unsafe_masked_index_put_accumulate dist index_put mean mv norm sum
 """
 #: Random numbers, which come from a generator one after the other: another batch draws others anyway.
@@ -109,6 +109,7 @@ COMPLEX_MOVES = frozenset(
 #: by the shape.
 MOVES_ELSEWHERE = frozenset(
     (
+        "_grouped_mm",
         "bincount",
         "cumprod",
         "cumsum",
