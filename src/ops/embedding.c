@@ -45,16 +45,12 @@ static void embedding_task(void *arg, int64_t index, int worker)
 {
     const embedding *e = arg;
     char *buffer = e->buffers + worker * 2 * e->row_size;
-    sb_elementwise_args a = {.op = SB_ELEMENTWISE_ACTIVATE,
-                             .activation = SAMEBITS_ACTIVATION_NONE,
-                             .n = e->k,
-                             .x_step = 1,
-                             .out_format = sb_format_of(e->out.dtype)};
     for (int64_t r = index * e->block; r < SB_MIN((index + 1) * e->block, e->id.count); r++) {
-        a.x = values(e, id_of(e, r), buffer, &a.x_format);
-        a.out = sb_row_out(&e->out, r, buffer + e->row_size);
-        e->row->fn(&a);
-        sb_row_put(&e->out, r, a.out);
+        samebits_format format;
+        const void *x = values(e, id_of(e, r), buffer, &format);
+        void *out = sb_row_out(&e->out, r, buffer + e->row_size);
+        sb_elementwise_convert(e->row, e->k, format, x, sb_format_of(e->out.dtype), out);
+        sb_row_put(&e->out, r, out);
     }
 }
 

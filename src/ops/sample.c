@@ -172,16 +172,9 @@ static const float *wide_row(const selection *p, int64_t row, char *buffers)
     const void *x = sb_row_in(&p->x, row, buffers);
     const samebits_format format = sb_format_of(p->x.dtype);
     if (format == SAMEBITS_FORMAT_F32) return x;
-    const sb_elementwise_args a = {.n = p->n,
-                                   .op = SB_ELEMENTWISE_ACTIVATE,
-                                   .activation = SAMEBITS_ACTIVATION_NONE,
-                                   .x = x,
-                                   .x_format = format,
-                                   .x_step = 1,
-                                   .out = buffers + p->row_size,
-                                   .out_format = SAMEBITS_FORMAT_F32};
-    p->widen->fn(&a);
-    return a.out;
+    float *out = (float *)(buffers + p->row_size);
+    sb_elementwise_convert(p->widen, p->n, format, x, SAMEBITS_FORMAT_F32, out);
+    return out;
 }
 
 static void selection_task(void *arg, int64_t index, int worker)

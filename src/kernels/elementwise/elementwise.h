@@ -10,6 +10,7 @@
 #include <samebits/activation.h>
 #include <samebits/weights.h>
 
+#include "base/base.h"
 #include "base/kernel_table.h"
 
 typedef enum sb_elementwise_op {
@@ -43,5 +44,20 @@ SB_KERNEL_ROW(elementwise);
 #undef SB_ELEMENTWISE_ROW
 
 SB_KERNEL_TABLE(elementwise);
+
+/* n elements in another format. */
+SB_INLINE void sb_elementwise_convert(const sb_elementwise_row *row, int64_t n, samebits_format x_format, const void *x,
+                                      samebits_format out_format, void *out)
+{
+    const sb_elementwise_args a = {.n = n,
+                                   .op = SB_ELEMENTWISE_ACTIVATE,
+                                   .activation = SAMEBITS_ACTIVATION_NONE,
+                                   .x = x,
+                                   .x_format = x_format,
+                                   .x_step = 1,
+                                   .out = out,
+                                   .out_format = out_format};
+    row->fn(&a);
+}
 
 #endif

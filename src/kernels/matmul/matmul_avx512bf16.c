@@ -148,10 +148,7 @@ static void group_chunk(const sb_matmul_args *a, int64_t begin)
             exact = is_exact(x_range, range_of(&seen));
         }
         if (!exact) {
-            if (panels == 1)
-                panel_rows(SAMEBITS_FORMAT_BF16, 1, a, p, begin);
-            else
-                panel_rows(SAMEBITS_FORMAT_BF16, TILE_PANELS, a, p, begin);
+            panel_rows(SAMEBITS_FORMAT_BF16, panels, a, p, begin);
             continue;
         }
         for (int64_t r = 0; r < a->rows; r += a->tile)

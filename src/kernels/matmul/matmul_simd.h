@@ -282,8 +282,8 @@ SB_INLINE void widen(samebits_format format, int64_t length, const uint8_t *w, f
 }
 #endif
 
-/* A chunk of adjacent panels for many rows. */
-SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+/* A chunk of adjacent panels, of which the number is a constant, for many rows. */
+SB_INLINE void chunk_rows(samebits_format format, int panels, const sb_matmul_args *a, int64_t p, int64_t begin)
 {
     chunk c = chunk_of(format, a, p, 1, begin);
     const prefetch fetch = next_panels(format, panels, a, &c);
@@ -299,16 +299,22 @@ SB_INLINE void panel_rows(samebits_format format, int panels, const sb_matmul_ar
     tile_rows(SAMEBITS_FORMAT_F32, panels, fetch, a, &c);
 }
 
+/* The same of TILE_PANELS panels, or of one. */
+SB_INLINE void panel_rows(samebits_format format, int64_t panels, const sb_matmul_args *a, int64_t p, int64_t begin)
+{
+    if (panels == 1)
+        chunk_rows(format, 1, a, p, begin);
+    else
+        chunk_rows(format, TILE_PANELS, a, p, begin);
+}
+
 /* Many rows: chunk after chunk, so that a chunk of x is used by all panels. */
 SB_INLINE void many_rows(samebits_format format, const sb_matmul_args *a)
 {
     for (int64_t begin = 0; begin < a->k; begin += SB_CHUNK)
         for (int64_t p = 0, panels; p < a->panels; p += panels) {
             panels = p + TILE_PANELS <= a->panels ? TILE_PANELS : 1;
-            if (panels == 1)
-                panel_rows(format, 1, a, p, begin);
-            else
-                panel_rows(format, TILE_PANELS, a, p, begin);
+            panel_rows(format, panels, a, p, begin);
         }
 }
 
