@@ -315,8 +315,11 @@ class Verdict:
     def __init__(self) -> None:
         self.calls = self.rows = self.refused = self.random = 0
         self.moved: Counter[str] = Counter()
+        self.died = False
 
     def __str__(self) -> str:
+        if self.died:
+            return "the process of its own ended: not checked"
         moved = ", ".join(f"{what} {number}" for what, number in self.moved.items())
         return (
             f"{self.calls} calls, {self.rows} cut, {self.refused} refused, {self.random} random; "
@@ -424,8 +427,7 @@ def apart(calls: list[Call], within: str) -> Verdict:
         text = pipe.read()
     os.waitpid(child, 0)
     verdict = Verdict()
-    if text:
-        vars(verdict).update(json.loads(text))
+    vars(verdict).update(json.loads(text) if text else {"died": True})
     return verdict
 
 

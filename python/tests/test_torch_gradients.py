@@ -7,15 +7,10 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
-from torch_support import bits, moved  # noqa: E402
+from torch_support import bits, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
 
 
 def test_gradients():

@@ -9,16 +9,11 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
 from samebits.torch import _ops  # noqa: E402
-from torch_support import bits, moved  # noqa: E402
+from torch_support import bits, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 WIDE = [torch.float64, torch.complex64]
 BF16 = torch.bfloat16
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
 
 
 def draw(dtype, *shape):

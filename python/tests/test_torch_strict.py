@@ -13,15 +13,10 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
 from samebits.torch import _compiled, _dispatcher, _elements, _install, _ops, _refusals, _still  # noqa: E402
-from torch_support import bits, moved  # noqa: E402
+from torch_support import bits, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 FOLDER = os.path.dirname(__file__)
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
 
 
 def test_every_name_is_of_an_operator():

@@ -1,9 +1,9 @@
 """PyTorch's operators whose bits do not depend on the batch, the threads or the place in memory: the list that strict
 modes go by. What is on no list, of a newer PyTorch or another package, counts as what may move.
 
-From python/tests/sweep.py with PyTorch 2.15 on AVX2: what it saw move is not here, nor what it could not cut into rows,
-unless the operator only moves numbers, or each of its results is a function of one element of each input, or of a few
-in a fixed sequence. No operator of linear algebra, no transform, no convolution is."""
+From python/tests/sweep.py with PyTorch 2.15 on AVX2 and AVX-512: what it saw move is not here, nor what it could not
+cut into rows, unless the operator only moves numbers, or each of its results is a function of one element of each
+input, or of a few in a fixed sequence. No operator of linear algebra, no transform, no convolution is."""
 
 from __future__ import annotations
 
