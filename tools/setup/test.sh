@@ -46,8 +46,7 @@ suite() {
     local preset=$1 report=$LOGS/ctest-$1.xml total failures disabled skipped
     shift
     rm -f "$report"
-    # Idle threads sleep: several tests run at a time, and some use more threads than there are cores.
-    OMP_WAIT_POLICY=passive ctest --test-dir "$BUILD/$preset" -j "$JOBS" --output-on-failure --timeout 900 \
+    ctest --test-dir "$BUILD/$preset" -j "$JOBS" --output-on-failure --timeout 900 \
         --output-junit "$report" "$@" < /dev/null || true
     read -r total failures disabled skipped < <(junit_counts "$report") || true
     if [[ -z ${skipped:-} ]]; then
@@ -70,7 +69,7 @@ junit_counts() {
 has_level() { [[ $("${2:-$RELEASE/bin/samebits}" info) == *"here:"*" $1"[\ \)]* ]]; }
 
 test_kernels() {
-    if step "build: release" build_release -DBUILD_TESTING=ON; then suite release; fi
+    suite release
     if has_level amx; then
         step "build: AVX-512 emulated" skip "this machine has AVX-512 and AMX: the release suite ran their rows" || true
     elif step "build: AVX-512 emulated" build emu512; then
@@ -193,7 +192,6 @@ test_plugin() {
     fi
     step "llama-perplexity, and llama-server's embeddings" "$ROOT/tests/plugin/programs.py" "$LLAMA_BIN" "$PLUGIN" "$MODEL" \
         "$ROOT/spec/order.md" || true
-    step "demo --short" "$ROOT/dev" demo --short || true
 }
 
 test_python() {
@@ -209,6 +207,48 @@ test_python() {
     fi
 }
 
+test_library() {
+    test_kernels
+    test_sanitizers
+    test_compiler
+    test_fuzz
+    test_package
+    test_command
+}
+
+test_drop_ins() {
+    test_python
+    step "documentation" test_site || true
+    test_plugin
+}
+
+# group_counts GROUP: a group of steps; its counts go to a file.
+group_counts() {
+    PASSED=0 FAILED=0 SKIPPED=0
+    "$1"
+    printf '%d %d %d\n' "$PASSED" "$FAILED" "$SKIPPED" > "$LOGS/counts-$1"
+}
+
+# at_once GROUP...: groups of steps at the same time, since many a step keeps one core busy or waits for a download.
+at_once() {
+    local group passed failed skipped
+    trap 'kill 0' INT # which the shell's jobs would ignore
+    for group; do
+        rm -f "$LOGS/counts-$group"
+        group_counts "$group" &
+    done
+    wait
+    trap - INT
+    for group; do
+        if read -r passed failed skipped < "$LOGS/counts-$group"; then
+            PASSED=$((PASSED + passed)) FAILED=$((FAILED + failed)) SKIPPED=$((SKIPPED + skipped))
+        else
+            printf '%s ended before its last step\n' "$group"
+            FAILED=$((FAILED + 1))
+        fi
+    done
+}
+
 cmd_test() {
     case ${1:-} in
         '') ;;
@@ -216,17 +256,13 @@ cmd_test() {
         *) die "test: there is no option '$1'; want --quick, or none" ;;
     esac
     need_packages test
+    export OMP_WAIT_POLICY=passive # idle threads sleep: what runs at once has more threads than there are cores
     step "format, layers, scripts" cmd_check || true
-    test_kernels
-    test_sanitizers
-    test_compiler
-    test_fuzz
-    test_package
-    test_command
-    test_aarch64
-    test_python
-    step "documentation" test_site || true
-    test_plugin
+    if step "build: release" build_release -DBUILD_TESTING=ON; then
+        python_packages openblas # the groups share the Python environment: what both need is there before they part
+        at_once test_library test_drop_ins test_aarch64
+        step "demo --short" "$ROOT/dev" demo --short || true
+    fi
     printf '%d passed, %d failed, %d skipped\n' "$PASSED" "$FAILED" "$SKIPPED"
     ((FAILED == 0))
 }
