@@ -7,13 +7,12 @@ CORPUS=$ROOT/tests/fuzz/corpus
 # fuzz_target TARGET SECONDS: from the committed inputs; new ones are kept under build/corpus.
 fuzz_target() {
     mkdir -p "$BUILD/corpus/$1"
-    "$BUILD/fuzz/bin/samebits_fuzz_$1" -max_total_time="$2" -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
+    "$BUILD/asan/bin/samebits_fuzz_$1" -max_total_time="$2" -timeout=60 -rss_limit_mb=4096 -print_final_stats=1 \
         -artifact_prefix="$BUILD/corpus/" "$BUILD/corpus/$1" "$CORPUS/$1"
 }
 
 # A short turn of each target, for `./dev test`.
 test_fuzz() {
-    step "build: fuzz" build fuzz || return 0
     local target
     for target in arguments blocks; do
         step "fuzz: $target" fuzz_target "$target" 8 || true
@@ -45,7 +44,7 @@ valgrind_api() {
 cmd_harden() {
     local seconds=${1:-3600} cases=${2:-1000000} target title
     need_packages test
-    if step "build: fuzz" build fuzz; then
+    if step "build: asan, ubsan, fuzz targets" build asan; then
         for target in arguments blocks; do
             step "fuzz: $target, $seconds s" fuzz_target "$target" "$seconds" || true
         done

@@ -30,6 +30,7 @@ LIST
     [[ $1 == test ]] || return 0
     cat << 'LIST'
 libcmocka-dev       pkg-config --exists cmocka
+ccache              have ccache
 clang               have clang
 doxygen             have doxygen
 libomp-dev          echo '#include <omp.h>' | clang -fopenmp -E -

@@ -79,7 +79,10 @@ test_kernels() {
 
 # The core under sanitizers: what runs its code, without the sweep over all inputs of the math functions.
 test_sanitizers() {
-    if step "build: asan and ubsan" build asan -DSAMEBITS_CLI=OFF; then suite asan -R '^(check$|frames$|api_|invariance_)'; fi
+    if step "build: asan, ubsan, fuzz targets" build asan; then
+        LSAN_OPTIONS=suppressions=$ROOT/tests/lsan.supp suite asan -R '^(check$|api_|invariance_)'
+        test_fuzz
+    fi
     # GCC's OpenMP synchronises in ways that TSan cannot see, so the races are looked for among threads of the tests'
     # own: a host's pool, and calls that share a context.
     if step "build: tsan" build tsan -DSAMEBITS_CLI=OFF; then
@@ -211,7 +214,6 @@ test_library() {
     test_kernels
     test_sanitizers
     test_compiler
-    test_fuzz
     test_package
     test_command
 }
