@@ -11,11 +11,11 @@ fuzz_target() {
         -artifact_prefix="$BUILD/corpus/" "$BUILD/corpus/$1" "$CORPUS/$1"
 }
 
-# A short turn of each target, for `./dev test`.
+# test_fuzz SECONDS: a turn of each target.
 test_fuzz() {
     local target
     for target in arguments blocks; do
-        step "fuzz: $target" fuzz_target "$target" 8 || true
+        step "fuzz: $target, $1 s" fuzz_target "$target" "$1" || true
     done
 }
 
@@ -42,13 +42,9 @@ valgrind_api() {
 # harden [SECONDS [CASES]]: each fuzz target takes that long (default: an hour), each op gets so many calls (default: a
 # million, divided over its forms).
 cmd_harden() {
-    local seconds=${1:-3600} cases=${2:-1000000} target title
+    local seconds=${1:-3600} cases=${2:-1000000} title
     need_packages test
-    if step "build: asan, ubsan, fuzz targets" build asan; then
-        for target in arguments blocks; do
-            step "fuzz: $target, $seconds s" fuzz_target "$target" "$seconds" || true
-        done
-    fi
+    if step "build: asan, ubsan, fuzz targets" build asan; then test_fuzz "$seconds"; fi
     title="verify --fuzz: every op, $cases calls"
     ! step "$title" fuzz_ops "$cases" || cat "$(step_log "$title")"
     step "MSan: api" msan_api || true

@@ -81,11 +81,11 @@ test_kernels() {
 test_sanitizers() {
     if step "build: asan, ubsan, fuzz targets" build asan; then
         LSAN_OPTIONS=suppressions=$ROOT/tests/lsan.supp suite asan -R '^(check$|api_|invariance_)'
-        test_fuzz
+        test_fuzz 8
     fi
     # GCC's OpenMP synchronises in ways that TSan cannot see, so the races are looked for among threads of the tests'
     # own: a host's pool, and calls that share a context.
-    if step "build: tsan" build tsan -DSAMEBITS_CLI=OFF; then
+    if step "build: tsan" build tsan; then
         OMP_THREAD_LIMIT=1 suite tsan -R '^(api_|invariance_(hooks|shared|cancelled)$)'
     fi
 }

@@ -5,7 +5,7 @@ build_wheel() {
     python_packages python
     rm -rf "$BUILD/wheel"
     # By the name that the release calls the compiler: where ccache is, the library is then compiled once for both.
-    CC=cc CMAKE_BUILD_PARALLEL_LEVEL=$JOBS quietly "build wheel" "${PIP[@]}" wheel --no-deps --no-build-isolation \
+    CC=${CC:-cc} CMAKE_BUILD_PARALLEL_LEVEL=$JOBS quietly "build wheel" "${PIP[@]}" wheel --no-deps --no-build-isolation \
         -C "build-dir=$BUILD/python" -w "$BUILD/wheel/local" "$ROOT"
     # Machines without this one's OpenMP runtime and cJSON take the wheel too: auditwheel brings them along, or fails.
     PATH=$VENV/bin:$PATH quietly "auditwheel" "$VENV/bin/python" -m auditwheel repair --strip -w "$BUILD/wheel" \
