@@ -4,7 +4,7 @@ from __future__ import annotations
 
 Range = tuple[str, str]  #: the first and the last minor version
 
-TORCH: Range = ("2.15", "2.15")
+TORCH: Range = ("2.11", "2.15")
 MLX: Range = ("0.32", "0.32")
 
 

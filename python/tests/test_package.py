@@ -77,7 +77,7 @@ def installed(**versions):
     [
         ({}, None, ["not installed; samebits.torch is tested", "not installed; samebits.mlx is tested with"]),
         ({"torch": _tested.TORCH[1] + ".3+cpu"}, None, [_tested.TORCH[1] + ".3+cpu (tested with", "not installed"]),
-        ({"torch": "1.9.0"}, None, ["1.9.0 (tested with 2.15, NOT with this version)", "not installed"]),
+        ({"torch": "1.9.0"}, None, ["1.9.0 (tested with 2.11 to 2.15, NOT with this version)", "not installed"]),
         ({"mlx": _tested.MLX[0] + ".9"}, None, ["not installed", "; the extension that was built for it loads"]),
         ({"mlx": _tested.MLX[0] + ".9"}, "built for MLX 0.1", ["not installed", "; built for MLX 0.1"]),
     ],

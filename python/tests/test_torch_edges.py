@@ -179,6 +179,16 @@ def test_cuda_present():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+def test_operators_that_python_registered():
+    """torch.distributed.fsdp has kernels of its own for CPUs, in front of which a mode of the process comes."""
+    program = (
+        "import torch.distributed.fsdp; import samebits.torch as mode_of\n"
+        "x = torch.ones(2, 3)\n"
+        "mode_of.enable(strict=True); x @ x.T; mode_of.disable()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 # --- layouts, and tensors without memory ---
 
 

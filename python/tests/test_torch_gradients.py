@@ -32,6 +32,58 @@ def test_gradients():
         assert torch.allclose(gradient(x), stock, atol=1e-3)
 
 
+ACTIVATIONS = {
+    "silu": F.silu,  # this and the next have, besides a kernel, a formula of other operators
+    "mish": F.mish,
+    "gelu": F.gelu,
+    "gelu, tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "softplus": F.softplus,
+    "elu": F.elu,
+    "selu": F.selu,
+    "celu": F.celu,
+    "logsigmoid": F.logsigmoid,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "hardswish": F.hardswish,
+    "leaky_relu": F.leaky_relu,
+    "softshrink": F.softshrink,
+    "glu": lambda x: F.glu(x[:, :130]),
+    "swiglu": lambda x: F.silu(x[:, :65]) * x[:, 65:130],
+    "pow": lambda x: x**3,
+    "exp": lambda x: (-x * x).exp(),
+    "rsqrt": lambda x: (x * x + 1).rsqrt(),
+}
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation_gradients(name, dtype, everywhere):
+    """In a mode of the thread and in one of the process."""
+    x = torch.randn(33, 515, dtype=dtype)
+
+    def gradient(rows):
+        rows = rows.detach().clone().requires_grad_()
+        out = ACTIVATIONS[name](rows)
+        out.backward(torch.ones_like(out) / 3)
+        return rows.grad
+
+    if everywhere:
+        mode_of.enable(strict=True)
+        try:
+            assert not moved(gradient, x)
+        finally:
+            mode_of.disable()
+    else:
+        with mode_of.mode(strict=True):
+            assert not moved(gradient, x)
+
+
+def test_a_gradient_that_moves_in_stock():
+    """The control: where PyTorch's vectors and their tails differ these checks see it."""
+    assert moved(lambda rows: torch.ops.aten.silu_backward(torch.ones_like(rows), rows), torch.randn(33, 515))
+
+
 NORMS = {
     "layer_norm": lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b),
     "group_norm": lambda x, w, b: F.group_norm(x.mT, 5, w, b).mT,

@@ -41,17 +41,27 @@ def variants(name: str) -> list[tuple[str, bool]]:
     base, _, variant = name.partition(".")
     found = []
     packet = getattr(torch.ops.aten, base)
-    takes = [(a.name, str(a.type)) for a in overload(name)._schema.arguments]
+    takes = _takes(overload(name))
     for other in packet.overloads():
-        arguments = getattr(packet, other)._schema.arguments
-        outs = [a.name for a in arguments if a.is_out]
-        if outs in (["out"], ["grad_input"]) and takes == [(a.name, str(a.type)) for a in arguments if not a.is_out]:
+        outs = [a.name for a in getattr(packet, other)._schema.arguments if a.is_out]
+        if outs in (["out"], ["grad_input"]) and takes == _takes(getattr(packet, other)):
             found.append((f"{base}.{other}", False))
     in_place = getattr(torch.ops.aten, f"{base}_", None)
-    variant = variant.removeprefix("Tensor_")  # pow.Tensor_Scalar and pow_.Scalar
+    variant = variant.removeprefix("Tensor_")  # pow.Tensor_Scalar and pow_.Scalar, which pow.Scalar is not
     if in_place is not None and (variant or "default") in in_place.overloads():
-        found.append((f"{base}_" + (f".{variant}" if variant else ""), True))
+        if takes == _takes(getattr(in_place, variant or "default")):
+            found.append((f"{base}_" + (f".{variant}" if variant else ""), True))
     return found
+
+
+def _takes(operator: Any) -> list[tuple[str, str]]:
+    """The arguments that an operator reads: names and types."""
+    return [(a.name, str(a.type)) for a in operator._schema.arguments if not a.is_out]
+
+
+def register(library: Any, name: str, run: Function, key: str) -> None:
+    """Also over what Python registered before us, as torch.distributed.fsdp does."""
+    library.impl(name, run, key, with_keyset=True, allow_override=True)
 
 
 def has(name: str, key: str) -> bool:
@@ -62,6 +72,16 @@ def has_any(name: str, key: str) -> bool:
     """Whether a call with the key runs anything, such as the operator's default kernel."""
     found: bool = torch._C._dispatch_has_computed_kernel_for_dispatch_key(full(name), key)
     return found
+
+
+def devices() -> tuple[str, ...]:
+    """The keys of those that this process has kernels for and may have tensors on."""
+    return ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)
+
+
+def composite(name: str, keys: tuple[str, ...]) -> bool:
+    """Whether on these devices an operator is made of others, which autograd and our key meet in its place."""
+    return has(name, "CompositeImplicitAutograd") and not any(has(name, key) for key in keys)
 
 
 def _places_of_tensors(name: str) -> list[int]:
@@ -116,7 +136,7 @@ def beneath(name: str) -> Function:
     """PyTorch's kernel for the device of a call, as it was before we came; what has none of these goes on to the next
     key."""
     kernels = {}
-    for key in ("CPU", "QuantizedCPU", *(("CUDA",) if torch.cuda.is_available() else ())):
+    for key in (*devices(), "QuantizedCPU"):
         if has_any(name, key):
             kernels[getattr(Key, key)] = kernel(name, key)
 

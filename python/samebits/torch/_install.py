@@ -19,12 +19,15 @@ from ._dispatcher import (
     Key,
     below,
     beneath,
+    composite,
     device_of,
+    devices,
     full,
     has,
     has_any,
     kernel,
     overload,
+    register,
     schema,
     taking_numbers,
     variants,
@@ -40,6 +43,7 @@ from ._refusals import (
     library_of,
     moving_with,
     of_complex,
+    of_elsewhere,
     refusal,
     refuse_in_all_threads,
     refuse_operators,
@@ -165,7 +169,7 @@ def _wrap_into(name: str, stock: Function, plain: Function, in_place: bool) -> F
 
 def _operators() -> list[str]:
     """Those that autograd does not look through."""
-    return [name for name in (*functions, *ELEMENTWISE) if not has(name, "CompositeImplicitAutograd")]
+    return [name for name in (*functions, *ELEMENTWISE) if not composite(name, ("CPU",))]
 
 
 def _install_operator(library: Any, name: str, key: str) -> list[str]:
@@ -177,12 +181,12 @@ def _install_operator(library: Any, name: str, key: str) -> list[str]:
     names, plain = [name], stock_of(name)
     for variant, in_place in variants(name):
         if has(variant, "CPU"):
-            library.impl(variant, _wrap_into(name, stock_of(variant), plain, in_place), key, with_keyset=True)
+            register(library, variant, _wrap_into(name, stock_of(variant), plain, in_place), key)
             names.append(variant)
     run = _wrap(name, plain)
     if _level and key != "CUDA":
         run = _core.TorchKernel(name, taking_numbers(name, kernel(name, "CPU")), run, name in ELEMENTWISE)
-    library.impl(name, run, key, with_keyset=True)
+    register(library, name, run, key)
     return names
 
 
@@ -194,7 +198,7 @@ def _pass_others(libraries: dict[str, Any], ours: set[str]) -> None:
     libraries["_"] = fallback
     _made.update(torch.library._defs)
     for operator in torch._C._dispatch_get_all_op_names():
-        if operator not in ours and not has(operator, "CompositeImplicitAutograd"):
+        if operator not in ours and not composite(operator, devices()):
             _pass_other(libraries, operator)
 
 
@@ -206,7 +210,7 @@ def _pass_new() -> None:
     _made.update(new)
     names = {"".join(name.split()) for name in new}  # some are as they stand in a schema of several lines
     for operator in names.intersection(torch._C._dispatch_get_all_op_names()):
-        if not has(operator, "CompositeImplicitAutograd"):
+        if not composite(operator, devices()):
             _pass_other(_libraries[KEY], operator)
 
 
@@ -214,20 +218,22 @@ def _pass_other(libraries: dict[str, Any], operator: str) -> None:
     namespace, _, name = operator.partition("::")
     library = library_of(libraries, namespace)
     default = any(has(operator, f"CompositeExplicitAutograd{kind}") for kind in ("", "NonFunctional"))
-    if not stands_still(operator):
+    if composite(operator, ("CPU",)):
+        register(library, name, refusal(operator.removeprefix("aten::"), beneath(operator), of_elsewhere), KEY)
+    elif not stands_still(operator):
         # Others get there by the fallback; these would run the operator's default kernel instead.
         if default:
-            library.impl(name, refusal(operator.removeprefix("aten::"), beneath(operator)), KEY, with_keyset=True)
+            register(library, name, refusal(operator.removeprefix("aten::"), beneath(operator)), KEY)
     elif moving_with(operator) is not None:
         run = _in_part(operator, beneath(operator))
         if _level and name in REAL_IN_C:
             run = _core.TorchKernel(name, kernel(name, "CPU"), run, False)
-        library.impl(name, run, KEY, with_keyset=True)
+        register(library, name, run, KEY)
     elif not has(operator, "BackendSelect"):
         library.impl(name, torch.library.fallthrough_kernel, KEY)
     # PyTorch collects the keys of such a call anew, and minds no fallthrough.
     elif not default and any("Tensor" in str(a.type) for a in schema(operator).arguments):
-        library.impl(name, _passing(operator), KEY, with_keyset=True)
+        register(library, name, _passing(operator), KEY)
 
 
 def _passing(operator: str) -> Function:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ._dispatcher import Key, below, device_of, has, has_any, kernel, taking_numbers, variants
+from ._dispatcher import Key, below, device_of, has, has_any, kernel, register, taking_numbers, variants
 from ._modes import KEY, Mode, current
 from ._ops import ABOVE, WRONG, Function, tensors_of
 from ._still import moves_complex, moves_elsewhere, stands_still
@@ -168,7 +168,7 @@ def refuse_in_all_threads(
     """Registers what may move under a device's key, for threads that are in no mode of their own. in_part makes the
     refusal of an operator and its stock kernel."""
     for operator in torch._C._dispatch_get_all_op_names():
-        if operator in ours or has(operator, "CompositeImplicitAutograd") or not has(operator, key):
+        if operator in ours or not has(operator, key):
             continue
         if stands_still(operator) and moving_with(operator) is None:
             continue
@@ -179,7 +179,7 @@ def refuse_in_all_threads(
         )
         if _short(operator) in in_c:
             run = _core.TorchKernel(name, kernel(operator, key), run, False)
-        library_of(libraries, namespace).impl(name, run, key, with_keyset=True)
+        register(library_of(libraries, namespace), name, run, key)
 
 
 def _short(operator: str) -> str:
@@ -221,7 +221,7 @@ def refuse_operators(library: Any, operators: list[str], key: str) -> None:
     """Registers operators of PyTorch's own under the key of a layout."""
     for variant, name in _moving(operators, key).items():
         stock = taking_numbers(variant, kernel(variant, key))
-        library.impl(variant, _in_front(refusal(name, stock), stock, key), key, with_keyset=True)
+        register(library, variant, _in_front(refusal(name, stock), stock, key), key)
 
 
 def refuse_packed(libraries: dict[str, Any], key: str) -> None:
@@ -231,4 +231,4 @@ def refuse_packed(libraries: dict[str, Any], key: str) -> None:
         if namespace in NAMESPACES and not stands_still(name) and has(name, key):
             stock = kernel(name, key)
             run = _in_front(refusal(name, stock), stock, key)
-            library_of(libraries, namespace).impl(rest, run, key, with_keyset=True)
+            register(library_of(libraries, namespace), rest, run, key)
