@@ -107,14 +107,14 @@ def _scenarios(model: Any) -> dict[str, Callable[[], float]]:
     return {"read 300 tokens": read, "a token": lambda: decode(1), "a token of 8 sequences": lambda: decode(8)}
 
 
-def _rows(model: Any, dtype: str, threads: list[int], rounds: int) -> None:
+def _rows(model: Any, dtype: str, threads: list[int], rounds: int, order: str) -> None:
     for number in threads:
         torch.set_num_threads(number)
         for name, scenario in _scenarios(model).items():
             times: dict[bool, list[float]] = {False: [], True: []}
             for round_ in range(WARM + rounds):
                 for ours in (False, True):
-                    with samebits.torch.mode() if ours else contextlib.nullcontext():
+                    with samebits.torch.mode(order=order) if ours else contextlib.nullcontext():
                         seconds = scenario()
                     if round_ >= WARM:
                         times[ours].append(seconds)
@@ -122,7 +122,7 @@ def _rows(model: Any, dtype: str, threads: list[int], rounds: int) -> None:
             print(f"| {name}, {dtype} | {number} | {theirs:.1f} | {mine:.1f} | {theirs / mine:.2f} |", flush=True)
 
 
-def checkpoint(folder: str, dtypes: list[str], threads: list[int], rounds: int) -> None:
+def checkpoint(folder: str, dtypes: list[str], threads: list[int], rounds: int, order: str) -> None:
     """Prints milliseconds."""
     import transformers
 
@@ -131,7 +131,7 @@ def checkpoint(folder: str, dtypes: list[str], threads: list[int], rounds: int) 
     for dtype in dtypes:
         model = load(folder, dtype=getattr(torch, dtype)).eval()
         with torch.inference_mode():
-            _rows(model, dtype, threads, rounds)
+            _rows(model, dtype, threads, rounds, order)
         del model
         gc.collect()
 
@@ -142,13 +142,15 @@ def main() -> None:
     parser.add_argument("--hf", metavar="DIR", help="a checkpoint of transformers")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="its dtypes, with commas (float32,bfloat16)")
     parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas (1,2)")
+    parser.add_argument("--order", default="portable-1", help="of its products of bfloat16 (portable-1)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the checkpoint (3)")
     args = parser.parse_args()
     torch.manual_seed(0)
     print(f"PyTorch {torch.__version__}, samebits {samebits.__version__}")
     dispatch(_operators())  # not made in inference mode, whose tensors are not packed
     if args.hf:
-        checkpoint(args.hf, args.dtypes.split(","), [int(number) for number in args.threads.split(",")], args.rounds)
+        threads = [int(number) for number in args.threads.split(",")]
+        checkpoint(args.hf, args.dtypes.split(","), threads, args.rounds, args.order)
 
 
 if __name__ == "__main__":
