@@ -72,6 +72,14 @@ SB_INLINE vd vd_load(const double *p) { return _mm256_loadu_pd(p); }
 SB_INLINE void vd_store(double *p, vd a) { _mm256_storeu_pd(p, a); }
 SB_INLINE vd vd_add(vd a, vd b) { return _mm256_add_pd(a, b); }
 SB_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm256_fmadd_pd(a, b, c); }
+SB_INLINE vd vd_mul(vd a, vd b) { return _mm256_mul_pd(a, b); }
+SB_INLINE vd vd_div(vd a, vd b) { return _mm256_div_pd(a, b); }
+/* Rounded to f32: lane i of the one goes to 2i, of the other to 2i + 1. */
+SB_INLINE vf vd_interleave(vd even, vd odd)
+{
+    const __m128 a = _mm256_cvtpd_ps(even), b = _mm256_cvtpd_ps(odd);
+    return _mm256_set_m128(_mm_unpackhi_ps(a, b), _mm_unpacklo_ps(a, b));
+}
 
 /* i64 lanes, half as many. */
 typedef __m256i vl;
@@ -82,9 +90,11 @@ SB_INLINE void vl_store(int64_t *p, vl a) { _mm256_storeu_si256((__m256i *)p, a)
 SB_INLINE vl vl_add(vl a, vl b) { return _mm256_add_epi64(a, b); }
 SB_INLINE vl vl_sub(vl a, vl b) { return _mm256_sub_epi64(a, b); }
 SB_INLINE vl vl_and(vl a, vl b) { return _mm256_and_si256(a, b); }
+SB_INLINE vl vl_or(vl a, vl b) { return _mm256_or_si256(a, b); }
 SB_INLINE vl vl_xor(vl a, vl b) { return _mm256_xor_si256(a, b); }
 SB_INLINE vl vl_shr(vl a, int n) { return _mm256_srli_epi64(a, n); }
 SB_INLINE vl vi_as_l(vi a) { return a; }
+SB_INLINE vd vl_as_d(vl a) { return _mm256_castsi256_pd(a); }
 /* The 64-bit products of the even i32 lanes, and the odd lanes moved to the even ones. */
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm256_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm256_srli_epi64(a, 32); }

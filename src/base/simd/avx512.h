@@ -61,6 +61,14 @@ SB_INLINE vd vd_load(const double *p) { return _mm512_loadu_pd(p); }
 SB_INLINE void vd_store(double *p, vd a) { _mm512_storeu_pd(p, a); }
 SB_INLINE vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 SB_INLINE vd vd_fma(vd a, vd b, vd c) { return _mm512_fmadd_pd(a, b, c); }
+SB_INLINE vd vd_mul(vd a, vd b) { return _mm512_mul_pd(a, b); }
+SB_INLINE vd vd_div(vd a, vd b) { return _mm512_div_pd(a, b); }
+SB_INLINE vf vd_interleave(vd even, vd odd)
+{
+    const __m512i from = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    return _mm512_permutex2var_ps(_mm512_castps256_ps512(_mm512_cvtpd_ps(even)), from,
+                                  _mm512_castps256_ps512(_mm512_cvtpd_ps(odd)));
+}
 
 typedef __m512i vl;
 SB_INLINE vl vl_zero(void) { return _mm512_setzero_si512(); }
@@ -70,9 +78,11 @@ SB_INLINE void vl_store(int64_t *p, vl a) { _mm512_storeu_si512(p, a); }
 SB_INLINE vl vl_add(vl a, vl b) { return _mm512_add_epi64(a, b); }
 SB_INLINE vl vl_sub(vl a, vl b) { return _mm512_sub_epi64(a, b); }
 SB_INLINE vl vl_and(vl a, vl b) { return _mm512_and_si512(a, b); }
+SB_INLINE vl vl_or(vl a, vl b) { return _mm512_or_si512(a, b); }
 SB_INLINE vl vl_xor(vl a, vl b) { return _mm512_xor_si512(a, b); }
 SB_INLINE vl vl_shr(vl a, int n) { return _mm512_srli_epi64(a, (unsigned)n); }
 SB_INLINE vl vi_as_l(vi a) { return a; }
+SB_INLINE vd vl_as_d(vl a) { return _mm512_castsi512_pd(a); }
 SB_INLINE vl vi_mul_even(vi a, vi b) { return _mm512_mul_epi32(a, b); }
 SB_INLINE vi vi_odd(vi a) { return _mm512_srli_epi64(a, 32); }
 

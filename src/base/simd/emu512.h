@@ -139,6 +139,15 @@ SB_INLINE vd vd_fma(vd a, vd b, vd c)
     return r.all;
 }
 
+SB_INLINE vd vd_mul(vd a, vd b) { return a * b; }
+SB_INLINE vd vd_div(vd a, vd b) { return a / b; }
+SB_INLINE vf vd_interleave(vd even, vd odd)
+{
+    float x[16];
+    for (int i = 0; i < 16; i++) x[i] = (float)(i % 2 ? odd : even)[i / 2];
+    return vf_load(x);
+}
+
 typedef int64_t vl __attribute__((vector_size(64)));
 SB_INLINE vl vl_set1(int64_t x) { return (vl){x, x, x, x, x, x, x, x}; }
 SB_INLINE vl vl_zero(void) { return vl_set1(0); }
@@ -152,10 +161,12 @@ SB_INLINE void vl_store(int64_t *p, vl a) { memcpy(p, &a, sizeof a); }
 SB_INLINE vl vl_add(vl a, vl b) { return a + b; }
 SB_INLINE vl vl_sub(vl a, vl b) { return a - b; }
 SB_INLINE vl vl_and(vl a, vl b) { return a & b; }
+SB_INLINE vl vl_or(vl a, vl b) { return a | b; }
 SB_INLINE vl vl_xor(vl a, vl b) { return a ^ b; }
 typedef uint64_t v_unsigned_long __attribute__((vector_size(64)));
 SB_INLINE vl vl_shr(vl a, int n) { return (vl)((v_unsigned_long)a >> n); }
 SB_INLINE vl vi_as_l(vi a) { return (vl)a; }
+SB_INLINE vd vl_as_d(vl a) { return (vd)a; }
 SB_INLINE vl vi_mul_even(vi a, vi b)
 {
     v_halves x = {.i = a}, y = {.i = b}, r;

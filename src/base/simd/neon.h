@@ -122,6 +122,14 @@ SB_INLINE void vd_store(double *p, vd a)
 }
 SB_INLINE vd vd_add(vd a, vd b) { return V_2(vd, vaddq_f64, a, b); }
 SB_INLINE vd vd_fma(vd a, vd b, vd c) { return V_3(vd, vfmaq_f64, c, a, b); }
+SB_INLINE vd vd_mul(vd a, vd b) { return V_2(vd, vmulq_f64, a, b); }
+SB_INLINE vd vd_div(vd a, vd b) { return V_2(vd, vdivq_f64, a, b); }
+SB_INLINE vf vd_interleave(vd even, vd odd)
+{
+    const float32x4_t a = vcvt_high_f32_f64(vcvt_f32_f64(even.lo), even.hi);
+    const float32x4_t b = vcvt_high_f32_f64(vcvt_f32_f64(odd.lo), odd.hi);
+    return (vf){vzip1q_f32(a, b), vzip2q_f32(a, b)};
+}
 
 typedef struct {
     int64x2_t lo, hi;
@@ -137,12 +145,14 @@ SB_INLINE void vl_store(int64_t *p, vl a)
 SB_INLINE vl vl_add(vl a, vl b) { return V_2(vl, vaddq_s64, a, b); }
 SB_INLINE vl vl_sub(vl a, vl b) { return V_2(vl, vsubq_s64, a, b); }
 SB_INLINE vl vl_and(vl a, vl b) { return V_2(vl, vandq_s64, a, b); }
+SB_INLINE vl vl_or(vl a, vl b) { return V_2(vl, vorrq_s64, a, b); }
 SB_INLINE vl vl_xor(vl a, vl b) { return V_2(vl, veorq_s64, a, b); }
 SB_INLINE vl vl_shr(vl a, int n)
 {
     return (vl){(int64x2_t)((uint64x2_t)a.lo >> n), (int64x2_t)((uint64x2_t)a.hi >> n)};
 }
 SB_INLINE vl vi_as_l(vi a) { return V_1(vl, vreinterpretq_s64_s32, a); }
+SB_INLINE vd vl_as_d(vl a) { return V_1(vd, vreinterpretq_f64_s64, a); }
 SB_INLINE vl vi_mul_even(vi a, vi b)
 {
     const vl x = vi_as_l(a), y = vi_as_l(b);

@@ -278,17 +278,57 @@ SB_INLINE int64_t sum_index(int64_t column)
     return column / SB_VL * SB_VL + column % 2 * (SB_VL / 2) + column % SB_VL / 2;
 }
 
+static float finish_column(const sb_attention_sums *s, int64_t column)
+{
+    const int64_t i = sum_index(column), high = s->high[i], low = s->low[i];
+    if (s->poison[column]) return sb_float(SB_NAN_F32);
+    if (!s->total) return 0.0f;
+    /* Below 2^53 both parts are doubles, and their sum rounds once. */
+    double sum = (double)high * 0x1p48 + (double)low;
+    if (high >= (int64_t)1 << 53 || high <= -((int64_t)1 << 53))
+        sum = (double)((__int128)high * ((int64_t)1 << SB_SUM_SHIFT) + low);
+    return (float)(sum / (double)s->total * sb_exp2i(-s->grid));
+}
+
+/* For -2^51 <= x < 2^51: added to the bits of 1.5 * 2^52, whose last bit stands for 1. */
+SB_INLINE vd to_double(vl x)
+{
+    const double base = 0x1.8p52;
+    int64_t bits;
+    memcpy(&bits, &base, sizeof bits);
+    return vd_add(vl_as_d(vl_add(x, vl_set1(bits))), vd_set1(-base));
+}
+
+/* Whether to_double takes all sums: `low` has 48 bits and those that parts of the keys add to it. */
+static int is_double(const sb_attention_sums *s)
+{
+    const int64_t half = (int64_t)1 << 51;
+    vl wide = vl_zero();
+    for (int64_t i = 0; i < s->width; i += SB_VL / 2) {
+        wide = vl_or(wide, vl_add(vl_load(s->high + i), vl_set1(half)));
+        wide = vl_or(wide, vl_add(vl_load(s->low + i), vl_set1(half)));
+    }
+    int64_t lane[SB_VL / 2], all = 0;
+    vl_store(lane, wide);
+    for (int i = 0; i < SB_VL / 2; i++) all |= lane[i];
+    return all >= 0 && all < 2 * half;
+}
+
+SB_INLINE vd finish_half(const sb_attention_sums *s, int64_t i, vd total, vd unit)
+{
+    const vd sum = vd_fma(to_double(vl_load(s->high + i)), vd_set1(0x1p48), to_double(vl_load(s->low + i)));
+    return vd_mul(vd_div(sum, total), unit);
+}
+
 static void finish(const sb_attention_sums *s)
 {
-    const double total = (double)s->total, unit = sb_exp2i(-s->grid);
-    for (int64_t c = 0; c < s->width; c++) {
-        const int64_t i = sum_index(c), high = s->high[i], low = s->low[i];
-        /* Below 2^53 both parts are doubles, and their sum rounds once. */
-        double sum = (double)high * 0x1p48 + (double)low;
-        if (high >= (int64_t)1 << 53 || high <= -((int64_t)1 << 53))
-            sum = (double)((__int128)high * ((int64_t)1 << SB_SUM_SHIFT) + low);
-        s->out[c] = s->poison[c] ? sb_float(SB_NAN_F32) : s->total ? (float)(sum / total * unit) : 0.0f;
-    }
+    const vd total = vd_set1((double)s->total), unit = vd_set1(sb_exp2i(-s->grid));
+    int64_t c = 0;
+    if (s->total && !memchr(s->poison, 1, (size_t)s->width) && is_double(s))
+        for (; c + SB_VL <= s->width; c += SB_VL)
+            vf_store(s->out + c,
+                     vd_interleave(finish_half(s, c, total, unit), finish_half(s, c + SB_VL / 2, total, unit)));
+    for (; c < s->width; c++) s->out[c] = finish_column(s, c);
 }
 
 #endif
