@@ -14,9 +14,9 @@ SB_INLINE vf v_elements(samebits_format format, const void *p, int64_t i)
     }
 }
 
-SB_INLINE void v_set_elements(samebits_format format, void *p, int64_t i, vf value)
+/* Of values that are not NaN. */
+SB_INLINE void v_set_numbers(samebits_format format, void *p, int64_t i, vf v)
 {
-    const vf v = vf_select(vf_is_nan(value), vf_set1(sb_float(SB_NAN_F32)), value);
     if (format == SAMEBITS_FORMAT_F32) {
         vf_store((float *)p + i, v);
     } else if (format == SAMEBITS_FORMAT_F16) {
@@ -25,6 +25,11 @@ SB_INLINE void v_set_elements(samebits_format format, void *p, int64_t i, vf val
         const vi u = vf_bits(v), odd = vi_and(vi_shr(u, 16), vi_set1(1));
         vi_store_u16((uint16_t *)p + i, vi_shr(vi_add(vi_add(u, vi_set1(0x7FFF)), odd), 16));
     }
+}
+
+SB_INLINE void v_set_elements(samebits_format format, void *p, int64_t i, vf value)
+{
+    v_set_numbers(format, p, i, vf_select(vf_is_nan(value), vf_set1(sb_float(SB_NAN_F32)), value));
 }
 
 /* The first `count` lanes from memory, 0 < count < SB_VL, the others `fill`. */

@@ -5,13 +5,15 @@
 #include "base/simd.h"
 #include "order/exp.h"
 
-SB_INLINE vf v_exp_reduce(vf x, vi *shifted_bits)
+/* *shifted_bits are those of magic + n: SB_EXP_MAGIC, or an even number more, which rounds to the same n. */
+SB_INLINE vf v_exp_reduce_with(vf magic, vf x, vi *shifted_bits)
 {
-    const vf magic = vf_set1(SB_EXP_MAGIC);
     const vf shifted = vf_fma(x, vf_set1(SB_EXP_LOG2E), magic), n = vf_sub(shifted, magic);
     *shifted_bits = vf_bits(shifted);
     return vf_fma(n, vf_set1(-SB_EXP_LN2_LO), vf_fma(n, vf_set1(-SB_EXP_LN2_HI), x));
 }
+
+SB_INLINE vf v_exp_reduce(vf x, vi *shifted_bits) { return v_exp_reduce_with(vf_set1(SB_EXP_MAGIC), x, shifted_bits); }
 
 SB_INLINE vf v_exp_q(vf r)
 {
@@ -40,12 +42,16 @@ SB_INLINE vf v_exp(vf x)
 /* v_exp for |x| below SB_EXP_NORMAL: no limit, subnormal or infinity is near, and 2^n may be added to the exponent.
  * Half the operations, and of those that compare and select, which share two ports with fma, none. */
 #define SB_EXP_NORMAL 86.0f
-SB_INLINE vf v_exp_normal(vf x)
+SB_INLINE vf v_exp_normal_with(vf magic, vf x)
 {
     vi i;
-    const vf r = v_exp_reduce(x, &i), p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
+    const vf r = v_exp_reduce_with(magic, x, &i), p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
     return vi_as_f(vi_add(vf_bits(p), vi_shl(i, 23)));
 }
+
+SB_INLINE vf v_exp_normal(vf x) { return v_exp_normal_with(vf_set1(SB_EXP_MAGIC), x); }
+/* 2^30 * v_exp_normal(x) for x <= 0. */
+SB_INLINE vf v_exp_normal_30(vf x) { return v_exp_normal_with(vf_set1(SB_EXP_MAGIC + 30.0f), x); }
 
 /* Whether all lanes of v[0..count) are below a limit in magnitude; NaN is not. As integers, of ports that have time. */
 SB_INLINE int v_all_within(const vf *v, int count, float limit)

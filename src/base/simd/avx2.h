@@ -113,6 +113,8 @@ SB_INLINE void vi_store_u16(uint16_t *p, vi a)
 SB_INLINE vm vf_lt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 SB_INLINE vm vf_gt(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 SB_INLINE vm vf_eq(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+/* Where neither is NaN. */
+SB_INLINE vm vf_ordered(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_ORD_Q); }
 SB_INLINE vm vf_is_nan(vf a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
 /* mask ? a : b */
 SB_INLINE vf vf_select(vm mask, vf a, vf b) { return _mm256_blendv_ps(b, a, mask); }

@@ -190,6 +190,7 @@ SB_INLINE void vi_store_u16(uint16_t *p, vi a)
 SB_INLINE vm vf_lt(vf a, vf b) { return a < b; }
 SB_INLINE vm vf_gt(vf a, vf b) { return a > b; }
 SB_INLINE vm vf_eq(vf a, vf b) { return a == b; }
+SB_INLINE vm vf_ordered(vf a, vf b) { return (a == a) & (b == b); }
 SB_INLINE vm vf_is_nan(vf a) { return a != a; }
 SB_INLINE vf vf_select(vm mask, vf a, vf b) { return (vf)((mask & (vi)a) | (~mask & (vi)b)); }
 SB_INLINE vf vf_max(vf a, vf b) { return vf_select(a > b, a, b); }

@@ -182,6 +182,7 @@ SB_INLINE vf vf_select(vm mask, vf a, vf b) { return V_3(vf, vbslq_f32, mask, a,
 SB_INLINE vf vf_max(vf a, vf b) { return vf_select(vf_gt(a, b), a, b); }
 SB_INLINE vf vf_min(vf a, vf b) { return vf_select(vf_lt(a, b), a, b); }
 SB_INLINE vm vm_and(vm a, vm b) { return V_2(vm, vandq_u32, a, b); }
+SB_INLINE vm vf_ordered(vf a, vf b) { return vm_and(vf_eq(a, a), vf_eq(b, b)); }
 SB_INLINE int vm_all(vm mask) { return vminvq_u32(vandq_u32(mask.lo, mask.hi)) != 0; }
 SB_INLINE int vm_any(vm mask) { return vmaxvq_u32(vorrq_u32(mask.lo, mask.hi)) != 0; }
 

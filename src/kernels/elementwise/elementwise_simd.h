@@ -46,10 +46,8 @@ SB_INLINE int normal_group(const sb_elementwise_args *a, sb_elementwise_op op, s
         const vf t = v_activation_normal(activation, x[v]);
         if (op == SB_ELEMENTWISE_GATED)
             v_set_elements(f.out, a->out, at, vf_mul(t, lanes(f.y, a->y, a->y_step, y0, at, SB_VL)));
-        else if (f.out == SAMEBITS_FORMAT_F32)
-            vf_store((float *)a->out + at, t);
         else
-            v_set_elements(f.out, a->out, at, t);
+            v_set_numbers(f.out, a->out, at, t);
     }
     return 1;
 }

@@ -18,10 +18,12 @@ static const formats pairs[] = {{SAMEBITS_FORMAT_F32, SAMEBITS_FORMAT_F32},
                                 {SAMEBITS_FORMAT_BF16, SAMEBITS_FORMAT_F32}};
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 
+static float near(check_rng *rng) { return (float)((double)(int64_t)check_next(rng) / 0x1p61); }
+
 /* Logits as models have them: a few units wide, some far below, some hidden. */
 static float logit(check_rng *rng)
 {
-    const float f = (float)((double)(int64_t)check_next(rng) / 0x1p61);
+    const float f = near(rng);
     switch (check_below(rng, 16)) {
     case 0: return -INFINITY;
     case 1: return f * 30.0f;
@@ -30,11 +32,12 @@ static float logit(check_rng *rng)
     }
 }
 
-/* kind 1: NaN or Inf somewhere; kind 2: all entries -Inf. */
+/* kind 1: NaN or Inf somewhere; kind 2: all entries -Inf; kind 3: none far below. */
 static void fill(check_rng *rng, samebits_format format, void *x, int64_t n, int kind)
 {
     static const float special[] = {INFINITY, NAN, -NAN};
-    for (int64_t i = 0; i < n; i++) sb_set_element(format, x, i, kind == 2 ? -INFINITY : logit(rng));
+    for (int64_t i = 0; i < n; i++)
+        sb_set_element(format, x, i, kind == 2 ? -INFINITY : kind == 3 ? near(rng) : logit(rng));
     if (kind == 1) sb_set_element(format, x, check_below(rng, n), special[check_below(rng, 3)]);
 }
 
@@ -47,7 +50,7 @@ static void run(const sb_softmax_row *row, const sb_softmax_row *ref, formats f,
     char *want = check_alloc(count * out), *have = check_alloc(count * out);
     float *scratch = check_alloc((size_t)sb_round_up(n, 16) * 4);
     fill(rng, f.in, x, n, kind);
-    fill(rng, mask_format, mask, n, 0);
+    fill(rng, mask_format, mask, n, kind == 3 ? 3 : 0);
     const int log = parts >> 2 & 1;
     sb_softmax_args args = {.n = n,
                             .x = x,
@@ -56,7 +59,7 @@ static void run(const sb_softmax_row *row, const sb_softmax_row *ref, formats f,
                             .x_format = f.in,
                             .mask_format = mask_format,
                             .out_format = f.out,
-                            .scale = log ? 1.0f : 0.7f,
+                            .scale = log || kind == 3 ? 1.0f : 0.7f,
                             .slope = 0.3f,
                             .has_sink = parts & 2 && !log,
                             .sink = logit(rng),
@@ -128,7 +131,7 @@ static double error_of(int64_t n, int log, check_rng *rng)
     float *scratch = check_alloc((size_t)sb_round_up(n, 16) * 4);
     double max = -INFINITY, sum = 0, worst = 0;
     for (int64_t i = 0; i < n; i++) {
-        x[i] = (float)((double)(int64_t)check_next(rng) / 0x1p61);
+        x[i] = near(rng);
         max = fmax(max, (double)x[i]);
     }
     for (int64_t i = 0; i < n; i++) sum += exp((double)x[i] - max);
@@ -176,7 +179,7 @@ void check_softmax(void)
         for (size_t w = 0; w < sizeof widths / sizeof *widths; w++) {
             for (int p = 0; p < PAIRS && i; p++)
                 for (unsigned parts = 0; parts < 8; parts++)
-                    for (int kind = 0; kind < 3; kind++)
+                    for (int kind = 0; kind < 4; kind++)
                         if (check_takes()) run(&rows[i], rows, pairs[p], widths[w], parts, kind, &rng);
             for (int log = 0; log < 2; log++)
                 check_padding(&rows[i], widths[w], widths[w] + 1 + check_below(&rng, 500), log, &rng);
