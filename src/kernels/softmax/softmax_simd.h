@@ -122,20 +122,25 @@ SB_INLINE float *kept(const sb_softmax_args *a, samebits_format out)
     return out == SAMEBITS_FORMAT_F32 && !a->parts ? a->out : a->scratch;
 }
 
-/* Without log the exponentials are kept; for parts, as they are. The next row is fetched meanwhile. */
+/* Without log the exponentials are kept; for parts, as they are. The next row is fetched meanwhile, and where to write
+ * the results if nothing is written there before. */
 SB_INLINE weights exponentials(const sb_softmax_args *a, samebits_format in, samebits_format out, scoring kind, int log,
                                float max)
 {
     float *keep = kept(a, out);
     const vf m = vf_set1(max), one = vf_set1(0x1p-30f);
     const int size = sb_element_size(in);
-    const char *next = a->next ? a->next : a->x;
+    const char *next = a->next ? a->next : a->x, *own = a->out;
+    const int writes_later = own && (log || out != SAMEBITS_FORMAT_F32);
     weights w = {vl_zero(), vl_zero(), vf_zero()};
     int64_t i = 0;
     for (; i + STEP <= a->n; i += STEP) {
         vf d[GROUP], e[GROUP];
         SB_UNROLL
-        for (int line = 0; line < STEP * size; line += 64) v_prefetch_l2(next + i * size + line);
+        for (int line = 0; line < STEP * size; line += 64) {
+            v_prefetch_l2(next + i * size + line);
+            if (writes_later) v_prefetch_l2(own + i * size + line);
+        }
         SB_UNROLL
         for (int v = 0; v < GROUP; v++) {
             const int64_t at = i + v * SB_VL;
