@@ -39,7 +39,15 @@ CALLS = 6  #: of an operator and dtype
 SECONDS = 60  #: for the calls of an operator and dtype
 LONG = 90_000  #: elements that PyTorch's kernels share among threads
 #: What reads memory beside its argument, which other strides change, or none that was written.
-OF_MEMORY = ("as_strided", "as_strided_copy", "as_strided_scatter", "empty_like", "new_empty", "new_empty_strided")
+OF_MEMORY = (
+    "as_strided",
+    "as_strided_copy",
+    "as_strided_scatter",
+    "empty_like",
+    "new_empty",
+    "new_empty_strided",
+    "resize_",
+)
 
 
 class Call(NamedTuple):
