@@ -296,7 +296,7 @@ static int64_t draw(rng *r, const int64_t *list, size_t count, int64_t limit)
 static int sweep_shape(const verify *v, const op *o, int i, rng *r, shape *s)
 {
     static const shape small[] = {{6, 700, 9}, {11, 1023, 5}, {9, 300, 16}};
-    const int64_t budget = v->full ? 1 << 26 : 1 << 17, free_n = (o->flags & OP_HAS_N) != 0;
+    const int64_t budget = v->full ? 1 << 22 : 1 << 17, free_n = (o->flags & OP_HAS_N) != 0;
     const int tall = (int)CLI_COUNT(heights), deep = (int)CLI_COUNT(depths), wide = free_n ? (int)CLI_COUNT(widths) : 0;
     if (v->small) {
         if (i >= (int)CLI_COUNT(small)) return 0;
