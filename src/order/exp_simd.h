@@ -67,12 +67,6 @@ SB_INLINE int v_all_within(const vf *v, int count, float limit)
 #define SB_EXP_WEIGHT_LOW -25.0f
 
 /* sb_exp_weight for x <= 0: scaling by 2^30 is exact in both, so it may come before the rounding. */
-SB_INLINE vi v_exp_weight(vf x)
-{
-    vi i;
-    const vf r = v_exp_reduce(vf_max(vf_set1(SB_EXP_WEIGHT_LOW), x), &i);
-    const vf p = vf_fma(v_exp_q(r), r, vf_set1(1.0f));
-    return vf_round_i(vi_as_f(vi_add(vf_bits(p), vi_shl(vi_add(i, vi_set1(30)), 23))));
-}
+SB_INLINE vi v_exp_weight(vf x) { return vf_round_i(v_exp_normal_30(vf_max(vf_set1(SB_EXP_WEIGHT_LOW), x))); }
 
 #endif

@@ -278,7 +278,7 @@ SB_INLINE int64_t sum_index(int64_t column)
     return column / SB_VL * SB_VL + column % 2 * (SB_VL / 2) + column % SB_VL / 2;
 }
 
-static float finish_column(const sb_attention_sums *s, int64_t column)
+static float finish_column(const sb_attention_sums *s, int64_t column, double total, double unit)
 {
     const int64_t i = sum_index(column), high = s->high[i], low = s->low[i];
     if (s->poison[column]) return sb_float(SB_NAN_F32);
@@ -287,7 +287,7 @@ static float finish_column(const sb_attention_sums *s, int64_t column)
     double sum = (double)high * 0x1p48 + (double)low;
     if (high >= (int64_t)1 << 53 || high <= -((int64_t)1 << 53))
         sum = (double)((__int128)high * ((int64_t)1 << SB_SUM_SHIFT) + low);
-    return (float)(sum / (double)s->total * sb_exp2i(-s->grid));
+    return (float)(sum / total * unit);
 }
 
 /* For -2^51 <= x < 2^51: added to the bits of 1.5 * 2^52, whose last bit stands for 1. */
@@ -314,21 +314,21 @@ static int is_double(const sb_attention_sums *s)
     return all >= 0 && all < 2 * half;
 }
 
-SB_INLINE vd finish_half(const sb_attention_sums *s, int64_t i, vd total, vd unit)
+SB_INLINE vd finish_half(const sb_attention_sums *s, int64_t i, double total, double unit)
 {
     const vd sum = vd_fma(to_double(vl_load(s->high + i)), vd_set1(0x1p48), to_double(vl_load(s->low + i)));
-    return vd_mul(vd_div(sum, total), unit);
+    return vd_mul(vd_div(sum, vd_set1(total)), vd_set1(unit));
 }
 
 static void finish(const sb_attention_sums *s)
 {
-    const vd total = vd_set1((double)s->total), unit = vd_set1(sb_exp2i(-s->grid));
+    const double total = (double)s->total, unit = sb_exp2i(-s->grid);
     int64_t c = 0;
     if (s->total && !memchr(s->poison, 1, (size_t)s->width) && is_double(s))
         for (; c + SB_VL <= s->width; c += SB_VL)
             vf_store(s->out + c,
                      vd_interleave(finish_half(s, c, total, unit), finish_half(s, c + SB_VL / 2, total, unit)));
-    for (; c < s->width; c++) s->out[c] = finish_column(s, c);
+    for (; c < s->width; c++) s->out[c] = finish_column(s, c, total, unit);
 }
 
 #endif
