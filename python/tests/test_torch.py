@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
 from samebits.torch import _packing  # noqa: E402
-from torch_support import bits, moved, seed  # noqa: E402, F401
+from torch_support import bits, enabled, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -386,14 +386,11 @@ def test_modes_are_of_a_thread():
         thread.start()
         thread.join()
         assert seen["inside"] is None and mode_of._modes.current() is not None
-    mode_of.enable()
-    try:
+    with enabled():
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
         assert seen["inside"] is not None
-    finally:
-        mode_of.disable()
     assert mode_of._modes.current() is None
 
 

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
 from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: E402
-from torch_support import bits, seed  # noqa: E402, F401
+from torch_support import bits, enabled, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU with CUDA")
@@ -84,12 +84,9 @@ def test_what_may_move(name, dtype):
     names = {name.split()[0] for name in counted}
     with mode_of.mode(strict=True, allow=names) as active:
         assert same(want, call(x)) and active.stock == counted
-    mode_of.enable(strict=True)
-    try:
+    with enabled(strict=True):
         with pytest.raises(NotImplementedError, match="on cuda, shapes"):
             call(x)
-    finally:
-        mode_of.disable()
     assert same(want, call(x))
 
 
@@ -118,12 +115,9 @@ def test_backward_passes():
     """PyTorch's own threads run them: a mode of the process reaches those."""
     x = on_gpu(8, 16).requires_grad_()
     y = (x * 2) @ on_gpu(16, 4)
-    mode_of.enable(strict=True)
-    try:
+    with enabled(strict=True):
         with pytest.raises(NotImplementedError, match="mm of float32 on cuda"):
             y.backward(torch.ones_like(y))
-    finally:
-        mode_of.disable()
 
 
 @torch.no_grad()

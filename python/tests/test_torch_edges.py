@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
 from samebits.torch import _install, _load  # noqa: E402
-from torch_support import bits  # noqa: E402
+from torch_support import bits, enabled  # noqa: E402
 
 F = torch.nn.functional
 # Quantised and nested tensors.
@@ -136,11 +136,8 @@ def device():
 def test_other_devices(device):
     """They run on their own kernels and are counted; a strict mode refuses them by name."""
     a, b = device(3, 4), device(4, 5)
-    mode_of.enable()
-    try:
+    with enabled():
         assert (a @ b).shape == (3, 5)
-    finally:
-        mode_of.disable()
     with mode_of.mode() as active:
         assert (a @ b).shape == (3, 5) and active.stock == {"mm float32": 1} and not active.invariant
         F.gelu(a)  # which moves on CPUs alone
@@ -306,8 +303,7 @@ def test_oneDNN_s_own():
 def test_other_layouts_of_all_threads():
     x = torch.randn(3, 64)
     linear = dynamic(torch.nn.Linear(64, 32))
-    mode_of.enable(strict=True)
-    try:
+    with enabled(strict=True):
         for call, name in (
             (lambda: F.gelu(x.to_mkldnn()), "gelu of float32 in layout _mkldnn"),
             (lambda: x.to_sparse() @ x.t(), "mm of float32 in layout sparse_coo"),
@@ -317,8 +313,6 @@ def test_other_layouts_of_all_threads():
         ):
             with pytest.raises(NotImplementedError, match=name):
                 call()
-    finally:
-        mode_of.disable()
     assert linear(x).shape == (3, 32) and F.gelu(x.to_mkldnn()).is_mkldnn
 
 

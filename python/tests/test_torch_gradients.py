@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
 import samebits.torch as mode_of  # noqa: E402
-from torch_support import bits, moved, seed  # noqa: E402, F401
+from torch_support import bits, enabled, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -68,15 +68,8 @@ def test_activation_gradients(name, dtype, everywhere):
         out.backward(torch.ones_like(out) / 3)
         return rows.grad
 
-    if everywhere:
-        mode_of.enable(strict=True)
-        try:
-            assert not moved(gradient, x)
-        finally:
-            mode_of.disable()
-    else:
-        with mode_of.mode(strict=True):
-            assert not moved(gradient, x)
+    with enabled(strict=True) if everywhere else mode_of.mode(strict=True):
+        assert not moved(gradient, x)
 
 
 def test_a_gradient_that_moves_in_stock():

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import samebits  # noqa: E402
 import samebits.torch as mode_of  # noqa: E402
 from samebits.torch import _ops  # noqa: E402
-from torch_support import bits, moved, seed  # noqa: E402, F401
+from torch_support import bits, enabled, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 WIDE = [torch.float64, torch.complex64]
@@ -297,13 +297,10 @@ def test_amx_follows_nested_modes():
         with mode_of.mode(order="amx-1"):
             assert bits(x @ w.t()) == bits(packed(x, w)) != portable
         assert bits(x @ w.t()) == portable
-    mode_of.enable(order="amx-1")
-    try:
+    with enabled(order="amx-1"):
         assert bits(x @ w.t()) == bits(packed(x, w))
         with mode_of.mode(order="portable-1"):
             assert bits(x @ w.t()) == portable
-    finally:
-        mode_of.disable()
 
 
 @pytest.mark.parametrize("order", ["fast", "int8-1", "hopper-1", ""])

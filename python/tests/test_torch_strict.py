@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import samebits.torch as mode_of  # noqa: E402
 from samebits import _tested  # noqa: E402
 from samebits.torch import _compiled, _dispatcher, _elements, _install, _modes, _ops, _refusals, _still  # noqa: E402
-from torch_support import bits, moved, seed  # noqa: E402, F401
+from torch_support import bits, enabled, moved, seed  # noqa: E402, F401
 
 F = torch.nn.functional
 FOLDER = os.path.dirname(__file__)
@@ -197,11 +197,8 @@ def test_numbers_in_tensors_places(everywhere):
     calls = list(numbers())
     want = [call() for call in calls]
     if everywhere:
-        mode_of.enable(strict=True)
-        try:
+        with enabled(strict=True):
             have = [call() for call in calls]
-        finally:
-            mode_of.disable()
         after = [call() for call in calls]
         assert [bits(t) for t in after] == [bits(t) for t in want]
     else:
@@ -260,11 +257,8 @@ def test_unknown_operators():
     assert active.stock == {"samebits_tests::unknown float32": 1}
     with pytest.raises(TypeError, match="collection"), mode_of.mode(strict=True, allow="mm"):
         pass
-    mode_of.enable(strict=True, allow=["samebits_tests::unknown"])
-    try:
+    with enabled(strict=True, allow=["samebits_tests::unknown"]):
         call(x)
-    finally:
-        mode_of.disable()
     library._destroy()
 
 
@@ -327,12 +321,9 @@ def test_inductor():
     with mode_of.mode(strict=True, allow=[_compiled.NAME]) as active:
         compiled(x.clone().requires_grad_()).sum().backward()
     assert active.stock == {name: 2}
-    mode_of.enable(strict=True)
-    try:
+    with enabled(strict=True):
         with pytest.raises(NotImplementedError, match="no inductor graph"):
             compiled(x)
-    finally:
-        mode_of.disable()
     assert torch.equal(compiled(x), want)
 
 

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
+import samebits.torch as mode_of
 import torch
 
 
 def bits(tensor):
     """A tensor's bit pattern."""
     return tensor.detach().resolve_conj().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
+
+@contextlib.contextmanager
+def enabled(**settings):
+    """A mode of the process."""
+    mode_of.enable(**settings)
+    try:
+        yield
+    finally:
+        mode_of.disable()
 
 
 def moved(function, x):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -23,6 +24,11 @@ def device_of(keys: Any) -> Any:
 
 def full(name: str) -> str:
     return name if "::" in name else f"aten::{name}"
+
+
+def short(name: str) -> str:
+    """The name that PyTorch's own operators are refused and counted by."""
+    return name.removeprefix("aten::")
 
 
 def overload(name: str) -> Any:
@@ -74,6 +80,7 @@ def has_any(name: str, key: str) -> bool:
     return found
 
 
+@cache
 def devices() -> tuple[str, ...]:
     """The keys of those that this process has kernels for and may have tensors on."""
     return ("CPU", "CUDA") if torch.cuda.is_available() else ("CPU",)

@@ -29,6 +29,7 @@ from ._dispatcher import (
     overload,
     register,
     schema,
+    short,
     taking_numbers,
     variants,
 )
@@ -218,12 +219,12 @@ def _pass_other(libraries: dict[str, Any], operator: str) -> None:
     namespace, _, name = operator.partition("::")
     library = library_of(libraries, namespace)
     default = any(has(operator, f"CompositeExplicitAutograd{kind}") for kind in ("", "NonFunctional"))
-    if composite(operator, ("CPU",)):
-        register(library, name, refusal(operator.removeprefix("aten::"), beneath(operator), of_elsewhere), KEY)
+    if composite(operator, ("CPU",)):  # another device has a kernel for the whole of it
+        register(library, name, refusal(short(operator), beneath(operator), of_elsewhere), KEY)
     elif not stands_still(operator):
         # Others get there by the fallback; these would run the operator's default kernel instead.
         if default:
-            register(library, name, refusal(operator.removeprefix("aten::"), beneath(operator)), KEY)
+            register(library, name, refusal(short(operator), beneath(operator)), KEY)
     elif moving_with(operator) is not None:
         run = _in_part(operator, beneath(operator))
         if _level and name in REAL_IN_C:
@@ -243,7 +244,7 @@ def _passing(operator: str) -> Function:
 
 def _in_part(operator: str, stock: Function) -> Function:
     """An operator that moves for some arguments alone, or for all."""
-    name = operator.removeprefix("aten::")
+    name = short(operator)
     run = refusal(name, stock, moving_with(operator))
     base, in_place = name.replace("_.", ".").removesuffix("_"), "_." in name or name.endswith("_")
     return _with_complex(base, run, in_place) if base in COMPLEX else run
@@ -286,7 +287,7 @@ def install(process: bool = False) -> None:
             watch()
         # First, since its functions call PyTorch's own kernels, which the others are to cover.
         for key in (KEY, *PROCESS_KEYS) if process else (KEY,):
-            if key != "CUDA" or torch.cuda.is_available():
+            if key != "CUDA" or key in devices():
                 _install(key)
         _pass_new()
 

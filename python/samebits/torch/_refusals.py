@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from .. import _core
-from ._dispatcher import Key, below, device_of, has, has_any, kernel, register, taking_numbers, variants
+from ._dispatcher import Key, below, device_of, has, has_any, kernel, register, short, taking_numbers, variants
 from ._modes import KEY, Mode, current
 from ._ops import ABOVE, WRONG, Function, tensors_of
 from ._still import moves_complex, moves_elsewhere, stands_still
@@ -154,7 +154,7 @@ def refuse_unknown(keys: torch._C.DispatchKeySet, operator: Any, *args: Any, **k
     """What runs in a mode in front of operators that no list knows."""
     active = current()
     if active is not None and device_of(keys) != Key.Meta:
-        refused(active, operator.name().removeprefix("aten::"), NotImplemented, args, inputs_of(kwargs))
+        refused(active, short(operator.name()), NotImplemented, args, inputs_of(kwargs))
     return run_stock(operator.redispatch, keys & below, *args, **kwargs)
 
 
@@ -175,15 +175,11 @@ def refuse_in_all_threads(
         namespace, _, name = operator.partition("::")
         stock = taking_numbers(operator, kernel(operator, key))
         run = _in_front(
-            in_part(operator, stock) if stands_still(operator) else refusal(_short(operator), stock), stock, key
+            in_part(operator, stock) if stands_still(operator) else refusal(short(operator), stock), stock, key
         )
-        if _short(operator) in in_c:
+        if short(operator) in in_c:
             run = _core.TorchKernel(name, kernel(operator, key), run, False)
         register(library_of(libraries, namespace), name, run, key)
-
-
-def _short(operator: str) -> str:
-    return operator.removeprefix("aten::")
 
 
 def _in_front(run: Function, stock: Function, key: str) -> Function:
@@ -211,9 +207,9 @@ def _moving(operators: list[str], key: str) -> dict[str, str]:
     if key != "MkldnnCPU":
         return {variant: name for variant, name in names.items() if has(variant, key)}
     for name in torch._C._dispatch_get_registrations_for_dispatch_key(key):
-        short = name.removeprefix("aten::")
-        if "::" not in short and short not in EXACT_IN_MKLDNN:
-            names.setdefault(short, short)
+        own = short(name)
+        if "::" not in own and own not in EXACT_IN_MKLDNN:
+            names.setdefault(own, own)
     return {variant: name for variant, name in names.items() if has_any(variant, key)}
 
 
