@@ -119,7 +119,7 @@ enum {
 
 static const struct argp_option option_list[] = {
     {"quick", KEY_QUICK, 0, 0, "Small shapes, about a minute (default)", 0},
-    {"full", KEY_FULL, 0, 0, "The whole sweep, all thread counts (hours)", 0},
+    {"full", KEY_FULL, 0, 0, "The whole sweep, all thread counts (about two hours)", 0},
     {"all", KEY_ALL, 0, 0, "--full, --self-test, and the fingerprints at every level", 0},
     {"fuzz", KEY_FUZZ, "N", 0, "Only N random calls of every op, against the order in plain C", 0},
     {"seed", KEY_SEED, "N", 0, "Seed of the inputs and needles (default: the time; it is printed)", 0},
